@@ -8,6 +8,9 @@ it goes a token, by which a driver that starts again after a failure knows wheth
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
+
+from kafka.errors import UnstableOffsetCommitError
 
 from streaming.disciplines.plan import Plan
 from streaming.errors import Fenced
@@ -22,7 +25,7 @@ TRIES_MAX = 3
 class Claim:
     """A driver's hold on its pipeline's checkpoint; raises Fenced once another has taken it.
 
-    ``holder``: the token of who had it when this driver began; None before.
+    ``holder``: the token of who had it when this driver began ("": nobody); None before.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -45,7 +48,9 @@ class Claim:
         was. So who has not committed has not taken it; where that goes on, it is tried again later.
         """
         for _ in range(TRIES_MAX):
-            self._require_untaken()
+            with self._producer.errors("take the checkpoint"), suppress(UnstableOffsetCommitError):
+                if self.holder is not None:
+                    self._require_untaken(self._producer.progress_of_others()[1])
             try:
                 self._take()
             except Fenced as error:
@@ -54,24 +59,28 @@ class Claim:
                 return
         raise failures.fenced_by_nobody() from failure
 
-    def _require_untaken(self) -> None:
-        with self._producer.errors("take the checkpoint"):
-            if self.holder is not None and self._holder() not in (self.holder, self.token):
-                raise failures.fenced()
+    def _require_untaken(self, holder: str) -> None:
+        """Fenced where another committed last; after an idle week Kafka does not know who did."""
+        if self.holder is not None and holder not in ("", self.holder, self.token):
+            raise failures.fenced()
 
     def _take(self) -> None:
         with self._producer.errors("take the checkpoint"):
             self._producer.begin_session()
+            _, holder = self._producer.progress()
             if self.holder is None:
-                self.holder = self._holder()
-        self.renew(0)
-
-    def _holder(self) -> str:
-        """Return the token of who committed last; empty where nobody did."""
-        return self._producer.progress()[1]
+                self.holder = holder
+            self._require_untaken(holder)
+        self._commit(0)
 
     def renew(self, batch: int) -> None:
         """Make sure that it is still ours. Raises Fenced where it is not."""
+        if self._producer.is_reusable:
+            self._commit(batch)
+        else:
+            self.take()
+
+    def _commit(self, batch: int) -> None:
         with self._producer.errors("keep the checkpoint"):
             self._producer.begin()
             self._producer.send_progress(batch, self.token)

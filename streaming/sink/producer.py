@@ -41,6 +41,12 @@ ABORT_SECONDS_MAX = 3.0
 LEFT_OPEN_SECONDS = 1.0
 """A transaction that is open after that, without its service, is nobody's."""
 
+ENDED_SECONDS_MAX = 10.0
+"""After it was fenced a transaction's markers take so long at most, unless brokers are away."""
+
+KEPT_SECONDS_MAX = 60.0
+"""Who wrote nothing for longer begins another session: after a week Kafka has forgotten the one."""
+
 SENT_BYTES_MIN = 256 * 2**10
 """Fewer, of all partitions together, wait for more, or for the end of the batch."""
 
@@ -76,6 +82,7 @@ class BatchProducer:
         self.added: set[TopicPartition] = set()
         self.began = 0.0
         self.unanswered = 0
+        self.used = time.monotonic()
         self.found: tuple[int, str] | None = None
         """The progress that was read, until a broker that takes another one has confirmed it."""
 
@@ -86,7 +93,8 @@ class BatchProducer:
         A request without an answer may still arrive, one that ends a transaction in the middle of
         the next one (KAFKA-17754). In a new session it is one of an older epoch, which is refused.
         """
-        return not self.transactional or self._all_answered()
+        is_young = time.monotonic() - self.used < KEPT_SECONDS_MAX
+        return not self.transactional or (is_young and self._all_answered())
 
     def begin_session(self) -> None:
         """Fence the last holder of the transactional id; what it left open is aborted."""
@@ -94,12 +102,30 @@ class BatchProducer:
             transactions.begin_session(self.id, self.settings.transaction_timeout_ms)
         )
         self.producer = (answer.producer_id, answer.producer_epoch)
+        self.used = time.monotonic()
         self.outbox = Outbox(self.brokers, self.producer, self.id)
 
     def progress(self) -> tuple[int, str]:
-        """The offset that the group committed, and its metadata; below 0 where there is none."""
-        self.found = self._progress(stable=True)
+        """The offset that the group committed, and its metadata; below 0 where there is none.
+
+        In a session of one's own. Older brokers (3.3) take a late TxnOffsetCommit of the session
+        before, open a transaction for it that nobody ends, and say nothing from then on: so one
+        that has nothing but the group is ended.
+        """
+        try:
+            self.found = self._progress(stable=True, seconds=ENDED_SECONDS_MAX)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            if isinstance(error, UnstableOffsetCommitError):
+                self._ask(transactions.add_group(self._session, self.group))
+                self._end(committed=False)
+            self.found = self._progress(stable=True)
         return self.found
+
+    def progress_of_others(self) -> tuple[int, str]:
+        """The same, without a session."""
+        return self._progress(stable=True)
 
     def progress_left(self) -> tuple[int, str]:
         """The progress that a service has left which has ended.
@@ -238,6 +264,7 @@ class BatchProducer:
         """End the transaction; there is none then."""
         self._ask(transactions.end(self._session, committed=committed), seconds)
         self.added.clear()
+        self.used = time.monotonic()
 
     def _ask(self, question: Question, seconds: float = SECONDS_MAX) -> Any:
         """Ask the transaction's coordinator; without transactions, any broker."""

@@ -157,7 +157,8 @@ def writer_for(
     """
     name = plan.transactional_id(partition)
     kept = _writers.pop(name, None)
-    if kept is not None and kept.last_batch == context.wrote.get(partition, NEVER):
+    is_latest = kept is not None and kept.last_batch == context.wrote.get(partition, NEVER)
+    if kept is not None and is_latest and kept.producer.is_reusable:
         _writers[name] = kept
         return kept
     if kept is not None:

@@ -3,18 +3,20 @@
 from contextlib import nullcontext
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from streaming.disciplines.plan import Plan
 from streaming.errors import Fenced, KafkaUnavailable
+from streaming.sink import producer
 from streaming.sink.claim import Claim
 from tests.kafka_helpers import create_topics
 
 
 def claim(broker, prefix):
     names = {role: f"{prefix}{role}" for role in ("output", "rejects", "events")}
-    producer = {"bootstrap.servers": broker.bootstrap}
+    kafka = {"bootstrap.servers": broker.bootstrap}
     plan = Plan(
-        service=prefix, pipeline="p", inputs=("in",), partitions={}, producer=producer, **names
+        service=prefix, pipeline="p", inputs=("in",), partitions={}, producer=kafka, **names
     )
     return Claim(plan)
 
@@ -46,14 +48,14 @@ def test_who_starts_again_takes_it_only_if_no_other_has(broker, topic_prefix):
 
 def meanwhile(claim, act):
     """Have something happen between the two steps of taking it, once."""
-    renew, acts = claim.renew, [act]
+    commit, acts = claim._commit, [act]
 
-    def renewed(batch):
+    def committed(batch):
         if acts:
             acts.pop()()
-        renew(batch)
+        commit(batch)
 
-    claim.renew = renewed
+    claim._commit = committed
 
 
 def test_who_is_overtaken_while_it_begins_does_not_take_it_back(broker, topic_prefix):
@@ -63,6 +65,28 @@ def test_who_is_overtaken_while_it_begins_does_not_take_it_back(broker, topic_pr
     with pytest.raises(Fenced, match="Another copy of this service"):
         first.take()
     second.renew(1)
+
+
+def test_who_was_idle_for_so_long_that_kafka_has_forgotten_it_goes_on(
+    broker, topic_prefix, monkeypatch
+):
+    create_topics(broker.bootstrap, {f"{topic_prefix}events": 1})
+    claim(broker, topic_prefix).take()
+    here = claim(broker, topic_prefix)
+    here.take()
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    (forgotten,) = admin.delete_consumer_groups([here._producer.group]).values()
+    forgotten.result(30)
+    here.take()
+    session = here._producer.producer
+    here.renew(1)
+    assert here._producer.producer == session
+    monkeypatch.setattr(producer, "KEPT_SECONDS_MAX", 0.0)
+    here.renew(2)
+    assert here._producer.producer > session
+    claim(broker, topic_prefix).take()
+    with pytest.raises(Fenced, match="Another copy of this service"):
+        here.renew(3)
 
 
 def test_a_late_request_of_its_own_does_not_end_who_begins(broker, topic_prefix):
@@ -93,6 +117,9 @@ class FencedOften:
     def progress(self):
         return 0, self.committed
 
+    progress_of_others = progress
+    is_reusable = True
+
     def send_progress(self, _batch, token):
         self.sent = token
 
@@ -106,9 +133,9 @@ class FencedOften:
         self.committed = self.sent
 
 
-def taking(producer):
+def taking(given):
     made = object.__new__(Claim)
-    made.token, made.holder, made._is_taken, made._producer = "mine", None, False, producer
+    made.token, made.holder, made._producer = "mine", None, given
     return made
 
 
