@@ -38,6 +38,7 @@ from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.service.insight import described, shard_states
 from streaming.service.planning import make_plan
+from streaming.sink.claim import Claim
 from streaming.sink.progress import BatchProgress
 from streaming.sink.writer import make_producer
 from streaming.spark.failures import as_sequencer_error
@@ -122,10 +123,10 @@ def rescale(
 
 
 def _require_free(new: Checkpoint) -> None:
-    """ConfigError where a service has its state already: it would be lost."""
-    if new.identity() is not None and not new.moving:
+    """ConfigError where something is there that is not of this move: it would be lost."""
+    if not new.moving and not new.is_empty:
         raise ConfigError(
-            f"{new.location} is the checkpoint of a pipeline, and not of this move.",
+            f"{new.location} is not empty, and what is there is not of this move.",
             UNCHANGED,
             "Name a new folder or URI with --to.",
         )
@@ -144,6 +145,8 @@ def _move(
     assert identity is not None  # noqa: S101  (asked before)
     move = DISCIPLINES[identity.discipline].reshard(config.pipelines[name])
     before = _plan(config, name, identity)
+    if not old.lockable:
+        _take_over(before)
     _require_done(old, before)
     rows = shard_states(session, old.location)
 
@@ -203,6 +206,18 @@ def _moved(
             "it, let it finish first (sequencer run CONFIG --once), then rescale"
         )
         return to(identity.state_partitions)
+
+
+def _take_over(plan: Plan) -> None:
+    """Fence a service that works on it, where no lock says so: from now on that one writes nothing.
+
+    Else what it wrote behind the state that is moved would be read, and delivered, again.
+    """
+    Claim(plan).take()
+    for each in range(plan.state_partitions + 1) if plan.delivery == "exactly-once" else ():
+        producer = make_producer(plan, each)
+        with producer.errors("take the checkpoint"):
+            producer.begin_session()
 
 
 def _require_done(old: Checkpoint, plan: Plan) -> None:

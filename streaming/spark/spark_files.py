@@ -33,6 +33,11 @@ class SparkFiles:
         self._files = Files(location, spark, synced=synced)
         self._syncing = Syncing(local_path(location)) if self._files.local else None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is there."""
+        return next(self._files.names(), None) is None
+
     def query(self) -> str:
         """The id that Spark gave its query; empty where it never started."""
         if self._files.kind(METADATA) != fs.FileType.File:

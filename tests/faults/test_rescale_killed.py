@@ -115,5 +115,5 @@ def test_a_checkpoint_of_another_service_is_not_overwritten(broker, tmp_path):
     files = content(tmp_path / "other"), content(tmp_path / "mine")
     command = warm().call(*words(traffic.config, tmp_path / "other"))
     assert command.poll(LIMIT_S) == 2, command.said()
-    assert "is the checkpoint of a pipeline, and not of this move" in command.said()
+    assert "is not empty, and what is there is not of this move" in command.said()
     assert (content(tmp_path / "other"), content(tmp_path / "mine")) == files

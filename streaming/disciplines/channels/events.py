@@ -27,9 +27,13 @@ def event_of(event: ChannelEvent, pipeline: str, now_ms: int) -> tuple[bytes, di
 def event_id(
     pipeline: str, kind: str, key: bytes, incarnation: int, epoch: int, position: int
 ) -> str:
-    """Return the id of an event, which is the same in a repeated batch."""
+    """Return the id of an event, which is the same in a repeated batch.
+
+    A channel that is no text, or looks like one of these, stands there in hexadecimal digits.
+    """
     channel = key_to_json(key)
-    name = channel if isinstance(channel, str) else f"0x{key.hex()}"
+    is_plain = isinstance(channel, str) and not channel.startswith("0x")
+    name = channel if is_plain else f"0x{key.hex()}"
     return f"{pipeline}:{kind}:{name}:{incarnation}:{epoch}:{position}"
 
 

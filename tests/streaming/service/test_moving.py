@@ -8,11 +8,16 @@ import pytest
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.arrow.totals import Totals
+from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import StateRow
-from streaming.errors import JobFailed
+from streaming.errors import ConfigError, Fenced, JobFailed
+from streaming.service.checkpoint import Checkpoint
 from streaming.service.planning import kept_partitions
-from streaming.service.rescale import _carry_status, _require_done
+from streaming.service.rescale import _carry_status, _require_done, _require_free, _take_over
+from streaming.sink.claim import Claim
+from streaming.sink.writer import writer_for
+from tests.kafka_helpers import create_topics
 from tests.streaming.disciplines.channels.plans import plan as channel_plan
 from tests.streaming.disciplines.groups.networks import plan_for as network_plan
 from tests.streaming.disciplines.multicast.floors import plan_for as multicast_plan
@@ -91,3 +96,40 @@ def test_renewals_keep_their_batches_and_keys_their_partitions():
     more = Totals(seen=8).to_json()
     with pytest.raises(JobFailed, match="would be others"):
         _carry_status(old, new, Resharded([(8, StateRow(0, more, ""))], {}))
+
+
+def test_nothing_is_moved_to_where_something_else_is(tmp_path):
+    new = Checkpoint(str(tmp_path), "p", synced=False)
+    _require_free(new)
+    (tmp_path / "p").mkdir()
+    _require_free(new)
+    (tmp_path / "p" / "accounts.csv").write_text("mine")
+    with pytest.raises(ConfigError, match="is not empty"):
+        _require_free(new)
+    (tmp_path / "p" / "accounts.csv").unlink()
+    new.begin_move("elsewhere")
+    (tmp_path / "p" / "offsets").mkdir()
+    _require_free(new)
+
+
+def test_a_service_that_no_lock_keeps_away_writes_nothing_once_its_state_is_moved(
+    broker, topic_prefix
+):
+    create_topics(broker.bootstrap, {f"{topic_prefix}out": 1, f"{topic_prefix}events": 1})
+    plan = replace(
+        channel_plan(Rules(LinearLabels())),
+        service=topic_prefix,
+        output=f"{topic_prefix}out",
+        events=f"{topic_prefix}events",
+        producer={"bootstrap.servers": broker.bootstrap},
+    )
+    running, context = Claim(plan), BatchContext("q", 0)
+    running.take()
+    writer = writer_for(plan, 0, context)
+    with writer.batch(context):
+        pass
+    _take_over(plan)
+    with pytest.raises(Fenced):
+        running.renew(1)
+    with pytest.raises(Fenced), writer.batch(BatchContext("q", 1, wrote={0: 0})):
+        pass

@@ -21,6 +21,7 @@ from streaming.arrow.schemas import HEADERS
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.core import step_shard
+from streaming.disciplines.channels.events import event_id
 from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.channels.sql import expand_headers, header_name
 from streaming.disciplines.state_keys import shard_keys
@@ -193,3 +194,9 @@ def test_much_for_a_topic_is_cut_into_rows(monkeypatch):
     assert len(cut) > 5
     assert pa.concat_tables(map(from_ipc, cut["rows"])).to_pylist() == table.to_pylist()
     assert cut["totals"].tolist() == [*[""] * (len(cut) - 1), *whole["totals"]]
+
+
+def test_ids_of_events_name_one_channel_each():
+    keys = [b"\xff\xfe", b"0xfffe", b"0x", b"", b"a:1", b"a"]
+    assert len({event_id("p", "gap", key, 1000, 0, 1) for key in keys}) == len(keys)
+    assert event_id("p", "gap", b"a", 1000, 0, 1) == "p:gap:a:1000:0:1"
