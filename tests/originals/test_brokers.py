@@ -1,17 +1,23 @@
 """Every broker that is claimed: what is written and read there, and a service at work (`make brokers`)."""
 
 import random
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 
 import pytest
 
+from streaming.disciplines.plan import BatchContext, Plan
+from streaming.sink import producer
+from streaming.sink.writer import make_producer, writer_for
 from tests.kafka_helpers import Record, create_topics, make_topic, produce, read_all
 from tests.originals.brokers import VERSIONS, broker_of
 from tests.originals.comparing import all_alike, contents, write
 from tests.originals.readers import Readers, give_codecs
 from tests.originals.segments import dumped, segment
 from tests.originals.writers import writers
+from tests.proxies import Proxies
 from tests.service_helpers import channel_topics, run_once, verify, write_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -32,9 +38,46 @@ def test_a_broker(version, tmp_path):
         stack.callback(broker.close)
         topic = originals(broker.bootstrap, stack)
         service(broker.bootstrap, tmp_path)
+        late_progress(broker.bootstrap, stack)
         broker.stop()
         for partition in (0, 1):
             assert dumped(segment(broker, topic, partition))
+
+
+def late_progress(bootstrap, stack):
+    """A TxnOffsetCommit that comes when its batch is written: who asks for progress gets it."""
+    proxies = stack.enter_context(Proxies(bootstrap))
+    stack.enter_context(pytest.MonkeyPatch.context()).setattr(producer, "ENDED_SECONDS_MAX", 2.0)
+    name = uuid.uuid4().hex[:8]
+    create_topics(bootstrap, {f"{name}events": 1})
+    plan = Plan(
+        service=name,
+        pipeline="p",
+        inputs=("in",),
+        partitions={},
+        output="out",
+        rejects="rejects",
+        events=f"{name}events",
+        producer={"bootstrap.servers": proxies.bootstrap},
+    )
+    late = proxies.hold("TxnOffsetCommit", 1)
+    with ThreadPoolExecutor(1) as meanwhile:
+        cut = meanwhile.submit(lambda: (late.wait(), proxies.cut()))
+        progress_after(plan, 0)
+        cut.result(60)
+    time.sleep(1.0)  # until the batch's markers are written
+    answers = proxies.watch("TxnOffsetCommit", answers=True)
+    late.release()
+    answers.wait()
+    assert make_producer(plan, 0).progress_left()[0] == 0
+    assert progress_after(plan, 1) == 1
+
+
+def progress_after(plan, batch):
+    writer = writer_for(plan, 0, BatchContext("q", batch))
+    with writer.batch(BatchContext("q", batch)):
+        pass
+    return make_producer(plan, 0).progress_left()[0]
 
 
 def originals(bootstrap, stack):
