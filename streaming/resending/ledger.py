@@ -97,10 +97,10 @@ def make(config: Config, topic: str) -> None:
     topics.make(config, [new], remedy)
 
 
-def records(config: Config, topic: str) -> Iterator[Record]:
+def records(config: Config, topic: str, begin: int = BEGINNING) -> Iterator[Record]:
     """Yield the committed records of a topic, up to its current end, partition by partition.
 
-    KafkaUnavailable where it cannot be read.
+    ``begin``: at this offset. KafkaUnavailable where it cannot be read.
     """
     ends = topics.ends(config, (topic,))
     failed = (
@@ -110,7 +110,7 @@ def records(config: Config, topic: str) -> Iterator[Record]:
     )
     with TopicReader(config, "resend", *failed, settings=ENDS) as reader:
         for home, end in sorted(ends.items()):
-            reader.assign({home: BEGINNING})
+            reader.assign({home: begin})
             while True:
                 taken = reader.take(READ_SECONDS_MAX)
                 if not taken:

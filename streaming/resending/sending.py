@@ -6,6 +6,10 @@ adds to it. 3. Rejects that are chosen and not in the ledger are sent, some at a
 transaction; 4. when Kafka has acknowledged them with their offsets, the ledger's records of them
 follow in the same transaction, and it is committed. A crash between any two leaves rejects either
 sent and noted, or neither; the next run goes on with the rest.
+
+Each transaction has a session of its own, so a late request of one cannot end the next in its midst
+(KAFKA-17754). To begin it fences a newer run, too; so whoever finds in the ledger what another has
+noted since sends no more.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from streaming.places import Place
 from streaming.resending import ledger
 from streaming.resending.choice import Choice, Reject
 
-BATCH_RECORDS = 500
+BATCH_RECORDS = 5_000
 BATCH_BYTES = 4 * 2**20
 TRANSACTION_TIMEOUT_MS = 30_000
 SECONDS_MAX = 60
@@ -64,6 +68,8 @@ class Resending:
     _ledger: ledger.Ledger = field(default_factory=ledger.Ledger)
     _waiting: list[Reject] = field(default_factory=list)
     _bytes: int = 0
+    _noted: int | None = None
+    """Behind the last record in the ledger, once this run has written one."""
 
     def run(self, *, dry: bool) -> dict[str, Count]:
         """Send what is chosen, or with ``dry`` only count it; counts by reason.
@@ -154,11 +160,18 @@ class Resending:
     def _send(self, book: str, *, dry: bool) -> None:
         """Send what waits, in one transaction."""
         if self._waiting and not dry:
+            if self._noted is not None:
+                self._begin_again(book, self._noted)
             self._ask("send", self._write, book)
         for reject in self._waiting:
             self.counts[reject.reason].sent += 1
         self._waiting.clear()
         self._bytes = 0
+
+    def _begin_again(self, book: str, noted: int) -> None:
+        self._begin(book)
+        if next(ledger.records(self.config, book, noted), None) is not None:
+            raise self._fenced()
 
     def _write(self, book: str) -> None:
         producer, places, failed = self._producer, {}, []
@@ -192,6 +205,7 @@ class Resending:
         self._flush(failed)
         crash_point("resend-noted")
         producer.commit_transaction(SECONDS_MAX)
+        self._noted = 1 + max(offset for _, _, offset in places.values())
         crash_point("resend-committed")
 
     def _note(self, book: str, reject: Reject, now: Place, noted: Report) -> None:
@@ -212,17 +226,13 @@ class Resending:
         """Call something of the producer's; its errors as ours."""
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
-        effect = f"{self._sent():,} rejects were sent back and noted; of the others none."
+        effect = self._effect()
         try:
             call(argument)
         except (KafkaException, BufferError) as failure:
             error = failure.args[0] if isinstance(failure, KafkaException) else None
             if error is not None and connection.is_fenced(error):
-                raise Fenced(
-                    "Another `sequencer resend` of these rejects took over.",
-                    effect,
-                    "Let it finish; run this one again if anything is left.",
-                ) from failure
+                raise self._fenced() from failure
             if doing == "send":  # else the input's readers would wait until Kafka aborts it
                 with suppress(KafkaException):
                     self._producer.abort_transaction(ABORT_SECONDS_MAX)
@@ -234,3 +244,13 @@ class Resending:
                 "Look at the brokers and at this user's rights (docs/operations.md), then run it "
                 "again: it goes on where it stopped.",
             ) from failure
+
+    def _fenced(self) -> Fenced:
+        return Fenced(
+            "Another `sequencer resend` of these rejects took over.",
+            self._effect(),
+            "Let it finish; run this one again if anything is left.",
+        )
+
+    def _effect(self) -> str:
+        return f"{self._sent():,} rejects were sent back and noted; of the others none."

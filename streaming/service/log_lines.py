@@ -30,8 +30,9 @@ def say_commands(pipeline: str, answers: Iterable[Mapping[str, Any]]) -> None:
         asked = {name: answer[name] for name in answer if name not in named}
         asked |= {name: answer[name] for name in SIGNED if name in answer}
         result = {name: answer[name] for name in ANSWER if name in answer}
+        op = answer.get("op", "unreadable" if answer.get("reason") == "unreadable" else None)
         say(
-            f"{pipeline}: command {_text(answer.get('op', 'unreadable'))}{_listed(asked)}: "
+            f"{pipeline}: command{'' if op is None else ' ' + _text(op)}{_listed(asked)}: "
             f"{'refused' if is_refused else 'done'}{_listed(result)}",
             event="command",
             level="warning" if is_refused else "info",

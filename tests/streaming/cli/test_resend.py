@@ -5,12 +5,18 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
+from streaming.config import load_config
 from streaming.crashes import RESEND_POINTS
-from streaming.resending.choice import Condition, Reject
+from streaming.errors import Fenced
+from streaming.resending import sending
+from streaming.resending.choice import Choice, Condition, Reject
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
+from tests.proxies import Proxies
 from tests.service_helpers import called, called_json, channel_topics, write_config
 from tests.warm import python_path
 
@@ -48,7 +54,9 @@ class Place:
     def resend(self, *words):
         return called_json("resend", self.config, *words)
 
-    def values(self, topic=None):
+    def values(self, topic=None, count=0):
+        """Of committed records, of which this many are to come: their markers may be late."""
+        wait_for_records(self.address, topic or self.input, count)
         return [int(each.value) for each in read_all(self.address, topic or self.input)]
 
     def noted(self):
@@ -70,6 +78,7 @@ def test_a_record_goes_back_as_it_was_to_where_it_was(place):
     counts = place.resend("--reason", "late")
     assert counts["late"] == {"rejects": 1, "chosen": 1, "sent": 1, "before": 0, "came_back": 0}
     assert counts["buffer-full"]["chosen"] == 0
+    wait_for_records(place.address, place.input, 1)
     (found,) = read_all(place.address, place.input)
     assert (found.partition, found.key, found.value) == (2, b"k", b"4")
     assert (found.headers, found.timestamp) == (own, NOW + 4)
@@ -150,11 +159,6 @@ def test_a_crash_leaves_each_sent_and_noted_or_neither(place, point, tmp_path):
 
 def test_who_comes_later_takes_over(place, monkeypatch):
     """The first run stands still before it writes; the second does the work; the first ends."""
-    from streaming.config import load_config
-    from streaming.errors import Fenced
-    from streaming.resending import sending
-    from streaming.resending.choice import Choice
-
     place.write(*(reject(place.input, n) for n in range(4)))
     write = sending.Resending._write
 
@@ -164,11 +168,67 @@ def test_who_comes_later_takes_over(place, monkeypatch):
         write(run, book)
 
     monkeypatch.setattr(sending.Resending, "_write", write_later)
-    first = sending.Resending(load_config(place.config), "p", Choice.of(["late"], []), print)
     with pytest.raises(Fenced, match="took over"):
-        first.run(dry=False)
+        resending(place).run(dry=False)
     assert place.values() == [0, 1, 2, 3]
     assert len(place.noted()) == 4
+
+
+def test_between_two_transactions_another_run_takes_over(place, monkeypatch):
+    """The first run has sent half; then a second one does the rest."""
+    place.write(*(reject(place.input, n) for n in range(4)))
+    begin_again = sending.Resending._begin_again
+
+    def begin_later(run, book, noted):
+        monkeypatch.setattr(sending.Resending, "_begin_again", begin_again)
+        assert place.resend("--reason", "late")["late"]["sent"] == 2
+        begin_again(run, book, noted)
+
+    monkeypatch.setattr(sending, "BATCH_RECORDS", 2)
+    monkeypatch.setattr(sending.Resending, "_begin_again", begin_later)
+    with pytest.raises(Fenced, match=r"took over.* 2 rejects were sent back"):
+        resending(place).run(dry=False)
+    assert sorted(place.values(count=4)) == [0, 1, 2, 3]
+    assert len(place.noted()) == 4
+
+
+def test_a_late_request_of_one_transaction_leaves_the_next_whole(place, monkeypatch):
+    """An EndTxn that was asked twice comes when the next transaction has sent, not noted."""
+    place.write(*(reject(place.input, n) for n in range(4)))
+    monkeypatch.setattr(sending, "BATCH_RECORDS", 2)
+    sent = []
+
+    def crash(point):
+        if point == "resend-sent":
+            sent.append(point)
+        if len(sent) == 2:
+            answers = proxies.watch("EndTxn", answers=True)
+            late.release()
+            answers.wait()
+            raise Killed
+
+    with Proxies(place.address) as proxies, ThreadPoolExecutor(1) as meanwhile:
+        config = load_config(place.config)
+        kafka = config.kafka.model_copy(update={"bootstrap_servers": proxies.bootstrap})
+        late = proxies.hold("EndTxn", 1)
+        cut = meanwhile.submit(lambda: (late.wait(), proxies.cut()))
+        with monkeypatch.context() as patched:
+            patched.setattr(sending, "crash_point", crash)
+            with pytest.raises(Killed):
+                resending(place, replace(config, kafka=kafka)).run(dry=False)
+        cut.result(60)
+    assert sorted(place.values(count=2)) == [0, 1]
+    assert place.resend("--reason", "late")["late"]["sent"] == 2
+    assert sorted(place.values(count=4)) == [0, 1, 2, 3]
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing is done any more."""
+
+
+def resending(place, config=None):
+    config = config or load_config(place.config)
+    return sending.Resending(config, "p", Choice.of(["late"], []), print)
 
 
 def test_what_cannot_be_sent_is_refused(place, broker, tmp_path):
