@@ -41,8 +41,8 @@ def explain(error: ValidationError, model: type[BaseModel], path: list[str]) -> 
 
 
 def unknown(key: str, known: Iterable[str], path: list[Any]) -> str:
-    """The line for a key that is none of ``known``."""
-    known = sorted(known)
+    """The line for a key that is none of ``known``, or belongs to a table of another kind."""
+    known = sorted({*known} - {key})
     near = difflib.get_close_matches(key, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known ones: {', '.join(known)}"
     return f"{key_path([*path, key])}: unknown key; {hint}"

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from streaming.config import load_config
+from streaming.kafka import topics
 from streaming.terminal import printable
 from streaming.verify.run import verify
 
@@ -24,7 +25,11 @@ def report_on(
 ) -> bool:
     """Judge and report; True where no fault was found."""
     settings = load_config(config)
-    verdicts = verify(settings, settings.named(names or []), wait, causes)
+    judged = settings.named(names or [])
+    inputs = {topic for name in judged for topic in settings.pipelines[name].input}
+    if missing := sorted(inputs - topics.existing(settings).keys()):
+        print(f"These inputs are not in Kafka: {', '.join(missing)}.", file=sys.stderr)
+    verdicts = verify(settings, judged, wait, causes)
     if sys.stderr.isatty():
         print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
     if as_json:

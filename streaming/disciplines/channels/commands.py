@@ -179,7 +179,9 @@ def _whom(request: Mapping[str, Any], repeated: dict[str, Any]) -> tuple[bytes |
     try:
         span = TypeAdapter(Duration).validate_python(request["blocked"])
     except ValidationError as error:
-        raise CommandRefused("bad-blocked", f"blocked {error.errors()[0]['msg']}") from error
+        fault = error.errors()[0]
+        why = fault.get("ctx", {}).get("error", fault["msg"])
+        raise CommandRefused("bad-blocked", f"blocked {why}") from error
     repeated["blocked"] = request["blocked"]
     return None, span.ms
 

@@ -64,6 +64,10 @@ def test_all_faults_are_told_at_once():
     [
         ('inptu = "a"', "pipelines.p.inptu: unknown key; did you mean input?"),
         ('order = "clock"', "pipelines.p.order: unknown key; known ones: buffer, channel"),
+        (
+            'labels = { kind = "linear", modulus = 9 }',
+            "pipelines.p.labels.modulus: unknown key; known ones: cycle",
+        ),
         ('commands = "a b"', "pipelines.p.commands: 'a b' is no Kafka topic"),
         ("input = []", "pipelines.p.input: must not be empty; name one or more"),
         ('input = ["a", "a"]', "pipelines.p.input: names 'a' twice"),

@@ -12,7 +12,7 @@ from streaming.verify.records import Topics as Reader
 from streaming.verify.report import report_on
 from streaming.verify.run import JUDGES
 from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce
-from tests.service_helpers import write_config
+from tests.service_helpers import channel_topics, write_config
 from tests.streaming.verify.group_worlds import random_groups
 from tests.streaming.verify.multicast_worlds import random_multicasts
 from tests.streaming.verify.worlds import PARTITIONS, SUBSCRIBERS, Topics, home
@@ -124,3 +124,9 @@ def test_kafka_that_goes_away_while_topics_are_read_is_told(tmp_path):
             broker.kill()
             with pytest.raises(KafkaUnavailable, match=r"^in could not be read \("):
                 list(topics.each("in"))
+
+
+def test_an_input_that_is_not_there_is_told(broker, topic_prefix, tmp_path, capsys):
+    config = write_config(tmp_path, broker.bootstrap, {"p": channel_topics(topic_prefix)})
+    assert report_on(config, wait=0)
+    assert f"These inputs are not in Kafka: {topic_prefix}" in capsys.readouterr().err
