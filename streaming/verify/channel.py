@@ -106,12 +106,18 @@ def judge_part(
 
 def _note_gaps(work: Judging) -> None:
     gaps = announced(work.material.events, work.settings, len(work.material.inputs))
+    cycle = work.settings.labels.cycle
     for (name, incarnation, epoch, reason), ranges in gaps.items():
         work.gaps.setdefault((name, incarnation, epoch), []).extend(ranges)
         if reason in REFUSALS:
             work.refused.update(
-                (name, epoch, at, reason) for begin, end in ranges for at in range(begin, end)
+                (name, epoch, at if cycle is None else at % cycle, reason)
+                for begin, end in ranges
+                for at in range(begin, end)
             )
+        if cycle is not None:
+            stops = work.passed.setdefault(name, {})
+            stops.update(((incarnation, epoch, begin), end) for begin, end in ranges)
     for (name, _, epoch), ranges in work.gaps.items():
         work.given_up.setdefault((name, epoch), []).append(ranges)
 
@@ -191,10 +197,10 @@ def _follow(work: Judging, record: Record, reading: Reading, added: tuple[int, i
         return
     if reading.epoch > life.epoch:
         _begin_epoch(work, record, reading, life)
-    ahead = reading.position - life.expected
-    if labels.cycle is not None and life.expected:  # at the beginning nothing is past
-        ahead %= labels.cycle
-        ahead -= labels.cycle if ahead > labels.cycle // 2 else 0
+    place = reading.position
+    if labels.cycle is not None:
+        place = _nearest(place, work.reached(channel, life), labels.cycle)
+    ahead = place - life.expected
     if ahead < 0:
         verdict.find("disorder", f"{record}: label {labels.at(reading.position)} was passed before")
         return
@@ -205,6 +211,14 @@ def _follow(work: Judging, record: Record, reading: Reading, added: tuple[int, i
     life.expected += ahead + 1
     if reading.fin:
         life.fin = life.expected - 1
+
+
+def _nearest(position: int, reached: int, cycle: int) -> int:
+    """Where a label lies over all turns of its cycle: up to half of one ahead, else in the past."""
+    ahead = (position - reached) % cycle
+    if reached and ahead > cycle // 2:  # at the beginning nothing is past
+        ahead -= cycle
+    return reached + ahead
 
 
 def _count(work: Judging, record: Record, life: ChannelLife, sequence: int) -> None:
@@ -251,13 +265,12 @@ def _check_gap(
     ranges = work.gaps.get((channel, life.incarnation, life.epoch), [])
     if not ahead and not life.begins:
         work.adjacent.add((channel, life.incarnation, life.sequence))
-    cycle = work.settings.labels.cycle
-    first = life.expected if cycle is None else life.expected % cycle
+    first = life.expected
     if ahead and (first, first + ahead) not in ranges:
         witness = f"labels {work.settings.labels.at(first)} and on ({ahead}) before it are missing"
         if not covered(first, first + ahead, ranges):
             work.verdict.find("unannounced-gap", f"{record}: {witness}, and no event says so")
-    if cycle is None and any(start <= reading.position < stop for start, stop in ranges):
+    if any(start <= first + ahead < stop for start, stop in ranges):
         work.verdict.find("given-up-delivered", f"{record}: its label was announced as given up")
 
 

@@ -27,6 +27,7 @@ def judge_endings(
     for channel, records in waiting.items():
         life = work.lives.get(channel)
         lives = [life, None] if life and work.may_begin_again(channel, life) else [life]
+        lives += _begun(work, channel, life)
         drops = settings.of(channel).drop_duplicates
         held_back = _any_of([_may_be_held(work, tried, records) for tried in lives])
         for record, reading in records:
@@ -68,6 +69,13 @@ def _left_over(
     return waiting
 
 
+def _begun(work: Judging, channel: bytes, life: ChannelLife | None) -> list[ChannelLife | None]:
+    """Lives and epochs of a cycle's labels of which there are gaps, and no delivery yet."""
+    last = (life.incarnation, life.epoch) if life else (-1, -1)
+    names = {(born, epoch) for born, epoch, _ in work.passed.get(channel, {})}
+    return [ChannelLife(born, epoch=epoch) for born, epoch in names if (born, epoch) > last]
+
+
 def _any_of(tests: list[Callable[[Reading], bool]]) -> Callable[[Reading], bool]:
     return lambda reading: any(test(reading) for test in tests)
 
@@ -81,7 +89,10 @@ def _may_be_held(
     labelled = [reading for _, reading in records if not reading.passes]
     epochs = [reading.epoch for reading in labelled if reading.reason is None]
     epoch = max([life.epoch if life else 0, *epochs])
-    expected = life.expected if life and life.epoch == epoch else _first(work, life, records, epoch)
+    if life and life.epoch == epoch:
+        expected: int | None = work.reached(records[0][1].channel or b"", life)
+    else:
+        expected = _first(work, life, records, epoch)
     if expected is None:
         return lambda reading: reading.epoch == epoch
     following = expected if cycle is None else expected % cycle

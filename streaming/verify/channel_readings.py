@@ -173,6 +173,7 @@ class Judging:
     position, reason) that were given up as the output refused the record. ``contents``: hashes of
     the inputs that deliveries are of. ``adjacent``: deliveries before which no label is missing.
     ``first_lives``: each channel's first incarnation. ``starts``: see :func:`starts_in`.
+    ``passed``: of cyclic labels, where the gap ends that begins at (incarnation, epoch, position).
     """
 
     settings: ChannelSettings
@@ -188,6 +189,7 @@ class Judging:
     contents: dict[Name, int] = field(default_factory=dict)
     adjacent: set[Name] = field(default_factory=set)
     first_lives: dict[bytes, int] = field(default_factory=dict)
+    passed: dict[bytes, dict[tuple[int, int, int], int]] = field(default_factory=dict)
     starts: dict[tuple[bytes, int], dict[int, int]] = field(default_factory=dict)
 
     def lasting(self) -> set[bytes]:
@@ -203,6 +205,13 @@ class Judging:
         if not self.settings.first_seen:
             return 0
         return self.starts.get((channel, epoch), {}).get(incarnation)
+
+    def reached(self, channel: bytes, life: ChannelLife) -> int:
+        """The position that is next in a cycle, behind all gaps that follow the last delivery."""
+        stops, at = self.passed.get(channel, {}), life.expected
+        while (stop := stops.get((life.incarnation, life.epoch, at), at)) > at:
+            at = stop
+        return at
 
     def may_begin_again(self, channel: bytes, life: ChannelLife) -> bool:
         """Whether the channel was forgotten after this life."""
@@ -265,7 +274,7 @@ def announced(
 ) -> dict[tuple[bytes, int, int, str], list[tuple[int, int]]]:
     """Given-up labels: ranges of positions for (channel, incarnation, epoch, reason), each once.
 
-    Positions of cyclic labels are those within the cycle.
+    Positions of cyclic labels go on over all turns of the cycle, as those in the ids of events.
     """
     ranges: dict[tuple[bytes, int, int, str], list[tuple[int, int]]] = defaultdict(list)
     seen: set[str] = set()
@@ -275,9 +284,18 @@ def announced(
         seen.add(event["id"])
         first = pa.array([str(event["from"]).encode()], pa.binary())
         place = int(settings.labels.positions(first, settings.horizon(count))[0])
+        if settings.labels.cycle is not None:
+            place = _over_turns(event["id"], place, settings.labels.cycle)
         where = (key_from_json(event["channel"]), event["incarnation"], event["epoch"])
         ranges[*where, event["reason"]].append((place, place + event["count"]))
     return ranges
+
+
+def _over_turns(name: str, place: int, cycle: int) -> int:
+    """The position at the end of a gap's id; the label's own where that is another label's."""
+    said = name.rpartition(":")[2]
+    position = int(said) if said.isdecimal() else -1
+    return position if position >= 0 and position % cycle == place else place
 
 
 def covered(first: int, stop: int, ranges: list[tuple[int, int]]) -> bool:

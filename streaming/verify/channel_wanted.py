@@ -163,11 +163,16 @@ def _judge_times(work: Judging, wanted: list[Wanted]) -> None:
 def _judge_not_coming(work: Judging) -> None:
     """Labels that were given up as not coming were in a command that said so."""
     said: dict[Line, list[tuple[int, int]]] = defaultdict(list)
+    cycle = work.settings.labels.cycle
+    turns = (0,) if cycle is None else (-cycle, 0, cycle)
     for name, ranges in work.asked.not_coming.items():
-        said[name] = [_range(work, each) for each in ranges]
+        ends = [_range(work, each) for each in ranges]
+        said[name] = [(first + turn, stop + turn) for first, stop in ends for turn in turns]
     gaps = announced(work.material.events, work.settings, len(work.material.inputs))
     for (channel, _, epoch, reason), given_up in gaps.items():
-        for first, stop in given_up if reason == NOT_COMING else ():
+        for begin, end in given_up if reason == NOT_COMING else ():
+            first = begin if cycle is None else begin % cycle
+            stop = first + end - begin
             if not covered(first, stop, said[channel, epoch]):
                 witness = f"labels {work.settings.labels.at(first)} and on ({stop - first})"
                 what = f"key {escaped(channel)}: {witness} were given up as not coming"

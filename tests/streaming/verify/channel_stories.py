@@ -12,7 +12,9 @@ from tests.streaming.verify.places import PARTITIONS, partition_of
 def rejected(inputs, model, *, drop):
     """The records of the rejects' topic; of what was refused, what its topic takes."""
     names = zip(model.gaps, model.lives_of_gaps, strict=True)
-    ids = {(gap[0], born, *gap[1:3]): b"g%d" % n for n, (gap, born) in enumerate(names)}
+    ids = {
+        (gap[0], born, *gap[1:3]): b"g%d:%d" % (n, gap[2]) for n, (gap, born) in enumerate(names)
+    }
     rejects = []
     for n, (row, reason) in enumerate(model.rejects):
         if drop and reason == "duplicate":
@@ -44,7 +46,7 @@ def events_of(model, labels):
     gaps = [
         {
             "event": "gap",
-            "id": f"g{n}",
+            "id": f"g{n}:{first}",
             "channel": key.decode(),
             "epoch": epoch,
             "incarnation": born.get(key, 0),
