@@ -29,8 +29,9 @@ def check(
     """Check CONFIG without Spark; show what was understood.
 
     Every fault is named with its key, what is wrong and what to write instead. Functions of custom
-    labels are imported and tried. Of SQL expressions, quotes, brackets and calls of header('name')
-    are looked at; Spark judges the rest when the pipeline starts. Secrets are not shown.
+    labels are imported and tried. Of SQL expressions, quotes, brackets, calls of header('name') and
+    a name that stands alone are looked at; Spark judges the rest when the pipeline starts. Secrets
+    are not shown.
 
     Where Kafka answers, the settings of topics that exist are compared: outputs and rejects have to
     take the records that inputs take (sizes, timestamps). Kafka need not answer, but for --rights;

@@ -12,7 +12,7 @@ from streaming.config import Config
 from streaming.errors import KafkaRefused, KafkaUnavailable
 from streaming.kafka import topics
 from streaming.service.behind import Behind, Step
-from streaming.source.positions import offsets_in
+from streaming.source.positions import Offsets, offsets_in
 
 STEPS = 100
 """How often within `service.transit_kept` it is noted how far reading was."""
@@ -26,14 +26,14 @@ class Through:
         self.settings = config.pipelines[name]
         self._ends: dict[tuple[str, int], int] | None = None
 
-    def __call__(self, last: Any) -> bool:
-        """Whether the batch of a progress report reached the ends; None: no batch was reported."""
+    def __call__(self, done: Offsets) -> bool:
+        """Whether all before the ends is done; ``done`` are offsets that batches have reached."""
         if self._ends is None:
             self._ends = topics.ends(self.config, self._read())
-        if not reached(last, self._ends):
+        if not reached(done, self._ends):
             return False
         transit = self.settings.transit_topic
-        return transit is None or reached(last, topics.ends(self.config, (transit,)))
+        return transit is None or reached(done, topics.ends(self.config, (transit,)))
 
     def _read(self) -> tuple[str, ...]:
         return (*self.settings.input, self.settings.commands)
@@ -120,13 +120,10 @@ class TransitCleaner:
         ]
 
 
-def reached(progress: Any, ends: dict[tuple[str, int], int]) -> bool:
-    """Whether a query's last batch ended at or beyond ``ends``."""
-    if progress is None:
-        return False
-    offsets = offsets_of(progress, "endOffset")
-    return all(
-        offsets.get(topic, {}).get(str(partition), 0) >= end
+def reached(done: Offsets, ends: dict[tuple[str, int], int]) -> bool:
+    """Whether offsets are at or beyond ``ends``. Nothing is where nobody has said offsets yet."""
+    return bool(done) and all(
+        done.get(topic, {}).get(str(partition), 0) >= end
         for (topic, partition), end in ends.items()
     )
 

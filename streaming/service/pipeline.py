@@ -236,9 +236,11 @@ class Pipeline:
         ]
 
     def finish_when_through(self) -> None:
-        """With ``--once``: stop after the batch that reaches the ends first seen here."""
-        assert self.query is not None  # noqa: S101  (only called while it runs)
-        if self._through(self.query.lastProgress):
+        """With ``--once``: stop after the batch that reaches the ends first seen here.
+
+        A query may have nothing to read, and no batch that Spark would report.
+        """
+        if self._through(self.pace.done):
             self.stop()
             self.finished = True
 

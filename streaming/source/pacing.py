@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from streaming.source.positions import Offsets
+
 LONGEST_SECONDS = 2.0
 """A source says at the latest then that it has nothing new."""
 AMONG_SECONDS = 0.1
@@ -28,20 +30,23 @@ class Pace:
     """What the sources of one query share; times are of `time.monotonic`, timers are Unix ms.
 
     ``every_ms``: the least time between the beginnings of two batches. ``due_ms`` returns when the
-    first timer is due, None where there is none; without it, sources do not wait. ``looked``: when
-    a source was asked last (Unix time). ``readers``: how many of its sources wait. ``ticks``:
-    whether it has `reader.Ticks`; ``is_waking``: whether these are to come without a timer, too.
+    first timer is due, None where there is none; without it (``--once``), sources do not wait, and
+    no batch begins for time alone. ``looked``: when a source was asked last (Unix time). ``done``:
+    behind which offsets sources were asked for more, so all batches up to there are done.
+    ``readers``: how many of its sources wait. ``ticks``: whether it has `reader.Ticks`;
+    ``is_waking``: whether these are to come without a timer, too.
 
     The sources of a query are asked by its one thread; the run loop sets ``ended`` and reads
-    ``looked``.
+    ``looked`` and ``done``.
     """
 
     def __init__(self, every_ms: int = 0, due_ms: Callable[[], int | None] | None = None) -> None:
         self.every_s = every_ms / 1000
-        self.due_ms = due_ms or (lambda: UNKNOWN)
+        self.due_ms = due_ms or (lambda: None)
         self.waits = due_ms is not None
         self.ended = threading.Event()
         self.looked = 0.0
+        self.done: Offsets = {}
         self.readers = 0
         self.ticks = self.is_waking = False
         self._began = self._ticked = -math.inf
@@ -51,13 +56,17 @@ class Pace:
         self.ended.wait(max(0.0, self._began + self.every_s - time.monotonic()))
         self.looked = time.time()
 
+    def note_done(self, read: Offsets) -> None:
+        """Note that a source is asked for what is behind these offsets."""
+        self.done = {**self.done, **read}
+
     def begin(self) -> None:
         """Note that a batch begins."""
         self._began = time.monotonic()
 
     def tick(self) -> bool:
         """Return whether a batch is to begin without a record; it begins then."""
-        is_due = self._seconds_left() <= 0
+        is_due = self.waits and self._seconds_left() <= 0
         if is_due:
             self._ticked = time.monotonic()
         return is_due

@@ -130,6 +130,8 @@ class KafkaReader:
         InputLost as :meth:`_latest`.
         """
         asked = time.monotonic()
+        if start is not self._first:  # of a new query, whose first batch begins in any case
+            self._pace.note_done(offsets_in(start))
         self._pace.hold()
         found = self._latest(start)
         while found is start and (remaining := self._pace.left(asked)):

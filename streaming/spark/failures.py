@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 from streaming import errors
@@ -49,6 +50,18 @@ TRACEBACK = re.compile(
 )
 """What the driver's own Python raised, which Spark called, or a worker's: a traceback's only line
 that is not indented says it."""
+
+
+LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Of PySpark: of an error that it raises they write a stack trace in JSON to stderr, too."""
+
+
+def hush() -> None:
+    """Have PySpark raise errors and say nothing else of them."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415  (a second to import)
+
+    for name in LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def as_sequencer_error(raised: object) -> SequencerError:

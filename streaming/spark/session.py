@@ -18,7 +18,7 @@ from streaming.config.kafka_properties import passed_over
 from streaming.disciplines import has_rows, operators
 from streaming.errors import ConfigError
 from streaming.kafka.jars import gs_jars, s3_jars, spark_jars
-from streaming.spark import ctrl_c
+from streaming.spark import ctrl_c, failures
 from streaming.spark.class_archive import ClassArchive, class_archive
 from streaming.spark.cluster import DEFAULT_MASTER, is_local_master
 from streaming.spark.fork_server import ForkServer
@@ -284,6 +284,7 @@ def spark_session(config: Config, jvm: Jvm | None = None) -> Iterator[SparkSessi
         for name, value in java.settings.items():
             builder = builder.config(name, value)
         ctrl_c.hush()
+        failures.hush()
         try:
             with ctrl_c.left_alone():
                 session = builder.getOrCreate()

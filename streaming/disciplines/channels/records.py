@@ -29,7 +29,7 @@ from streaming.disciplines.channels.fields import (
     with_fields,
 )
 from streaming.disciplines.channels.plan import ChannelPlan
-from streaming.disciplines.channels.sql import expand_headers, has_expressions, header_name
+from streaming.disciplines.channels.sql import COLUMNS, expand_headers, has_expressions, header_name
 from streaming.disciplines.plan import batch_context
 from streaming.disciplines.shards import no_shares
 from streaming.disciplines.source import Packs
@@ -119,8 +119,8 @@ def _not_understood(plan: ChannelPlan, key: str, error: Any) -> ConfigError:
         f"pipelines.{plan.pipeline}.{key}: Spark does not understand {str(plan.channel)!r} and "
         f"{str(plan.label)!r}: {why[0] if why else 'no reason given'}",
         "The pipeline was not started.",
-        "Write Spark SQL expressions that give one value for each record, over key, value, topic, "
-        "partition, offset, timestamp, headers and header('name').",
+        "Write Spark SQL expressions that give one value for each record, over "
+        f"{', '.join(COLUMNS)} and header('name').",
     )
 
 

@@ -14,6 +14,24 @@ QUOTED = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+NAMES = re.compile(r"(?:[^\W\d]\w*|`[^`]+`)(?:\s*\.\s*(?:[^\W\d]\w*|`[^`]+`))*")
+"""A column, or a field in one."""
+COLUMNS = (
+    "key",
+    "value",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "headers",
+)
+"""What expressions may name: the columns of Spark's own Kafka source (`arrow.kafka_rows`)."""
+CONSTANTS = (
+    *("null", "true", "false", "user", "current_user", "session_user"),
+    *("current_date", "current_time", "current_timestamp", "localtimestamp"),
+)
+"""Names that Spark knows without a column, nor brackets."""
 HEADER_BEGINS = re.compile(r"\bheader\s*\(", re.IGNORECASE)
 HEADER = re.compile(r"header\(\s*'(?:[^'\\]|\\.)*'\s*\)")
 PAIRS = {")": "(", "]": "["}
@@ -29,8 +47,8 @@ HEADER_SQL = (
 def sql_fault(expression: str) -> str | None:
     """What is wrong with a SQL expression, as far as it shows; None where nothing does.
 
-    Looks for quotes and brackets that do not match, for several expressions, and for calls of
-    ``header`` that the service would not find.
+    Looks for quotes and brackets that do not match, for several expressions, for calls of
+    ``header`` that the service would not find, and for a name alone that is no column.
     """
     outside = QUOTED.sub(lambda quoted: " " * len(quoted.group()), expression)
     if re.search(r"""['"`]""", outside):
@@ -42,7 +60,25 @@ def sql_fault(expression: str) -> str | None:
     for call in HEADER_BEGINS.finditer(outside):
         if not HEADER.match(expression, call.start()):
             return f"{expression!r}: write a header as header('name'), its name in single quotes"
-    return None
+    return _name_fault(expression.strip())
+
+
+def _name_fault(expression: str) -> str | None:
+    """What is wrong where all of an expression is a name; Spark ignores case."""
+    while expression[:1] == "(" and expression[-1:] == ")":
+        expression = expression[1:-1].strip()
+    if not NAMES.fullmatch(expression):
+        return None
+    names = [name.strip(" \t\r\n`") for name in re.findall(r"`[^`]+`|[^.`]+", expression)]
+    known = [name.lower() for name in (*COLUMNS, *CONSTANTS)]
+    if names[0].lower() in known:
+        return None
+    path = ".".join(names) if all(re.fullmatch(r"\w+", name) for name in names) else "name"
+    return (
+        f"{names[0]!r} is no column of a record; write header('{path}') for that header, "
+        f'{{ json = "$.{path}" }} for a field of the value, or a SQL expression over '
+        f"{', '.join(COLUMNS)}"
+    )
 
 
 def _matched(text: str) -> bool:

@@ -88,6 +88,17 @@ def test_all_faults_are_told_at_once():
         ('label = "concat)key("', "brackets that do not match"),
         ("label = \"'a\"", "a quote that does not end"),
         ('label = "key; value"', "more than one expression"),
+        (
+            'label = "foo"',
+            "pipelines.p.label: 'foo' is no column of a record; write header('foo') for that "
+            'header, { json = "$.foo" } for a field of the value, or a SQL expression over key, '
+            "value, topic, partition, offset, timestamp, timestampType, headers",
+        ),
+        ('channel = "k"', "pipelines.p.channel: 'k' is no column of a record; write header('k')"),
+        ('label = "(foo)"', "pipelines.p.label: 'foo' is no column"),
+        ('label = "`foo`"', "pipelines.p.label: 'foo' is no column"),
+        ('label = "order.seq"', "pipelines.p.label: 'order' is no column"),
+        ('label = "_timestamp"', "pipelines.p.label: '_timestamp' is no column"),
         ('labels = "linear"', "pipelines.p.labels: must be a table; write { key = value }"),
         (
             "labels = { modulus = 9 }",
@@ -293,7 +304,7 @@ def test_a_file_that_is_none(tmp_path):
     [
         "key", "header('label')", "header( 'it\\'s' )", "split(header('a'), '[;(]')[0]",
         "concat(\"(\", `od(d`, r'\\', key)", "cast(conv(hex(substr(value, 1, 4)), 16, 10) as int)",
-        "concat('it''s', \"header(\")",
+        "concat('it''s', \"header(\")", "Offset", "(topic)", "`key`", "headers.key", "current_date",
     ],
 )  # fmt: skip
 def test_good_expressions_pass(expression):

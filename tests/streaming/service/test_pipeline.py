@@ -3,8 +3,10 @@
 import json
 
 from streaming.arrow.totals import Totals
+from streaming.config import parse_config
 from streaming.config.tables import Service
 from streaming.disciplines.discipline import Pace
+from streaming.service import offsets
 from streaming.service.offsets import offsets_of, reached
 from streaming.service.query import Progress
 from streaming.service.speed import Speed
@@ -129,6 +131,32 @@ def test_ends_of_several_sources():
 
 def test_reached_means_every_partition():
     ends = {("a", 0): 3, ("a", 1): 0, ("t", 0): 5}
-    assert reached(report(a={"0": 3}), ends)
-    assert not reached(report(a={"0": 2, "1": 9}), ends)
-    assert not reached(None, ends)
+    assert reached({"a": {"0": 3}, "t": {"0": 5}}, ends)
+    assert not reached({"a": {"0": 3}}, ends)
+    assert not reached({"a": {"0": 2, "1": 9}, "t": {"0": 5}}, ends)
+
+
+def test_nothing_is_reached_before_a_source_was_asked():
+    assert not reached({}, {("a", 0): 3})
+    assert not reached({}, {("a", 0): 0})
+    assert reached({"a": {}}, {("a", 0): 0})
+
+
+def test_what_is_in_transit_is_asked_for_last(monkeypatch):
+    """A batch that reached the inputs' ends may have written some."""
+    asked, ends = [], {"n.in": 3, "n.commands": 0, "n.transit": 4}
+
+    def ends_of(_config, names):
+        asked.append(names)
+        return {(name, 0): ends[name] for name in names}
+
+    monkeypatch.setattr(offsets.topics, "ends", ends_of)
+    group = {"discipline": "group", "sequencing": "network", "groups": {"G": ["A", "B"]}}
+    config = parse_config({"pipelines": {"n": group}}, {}, "c.toml")
+    through = offsets.Through(config, "n")
+    assert not through({})
+    assert not through({"n.in": {"0": 2}, "n.commands": {}, "n.transit": {"0": 4}})
+    assert asked == [("n.in", "n.commands")]
+    assert not through({"n.in": {"0": 3}, "n.commands": {}, "n.transit": {"0": 3}})
+    assert asked[1:] == [("n.transit",)]
+    assert through({"n.in": {"0": 3}, "n.commands": {}, "n.transit": {"0": 4}})

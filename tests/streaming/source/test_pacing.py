@@ -99,6 +99,19 @@ def test_a_batch_comes_now_and_then_without_any_timer(clock):
     assert ticks.latest(tick) == tick + 1
 
 
+def test_no_batch_begins_for_time_alone_where_sources_do_not_wait(clock):
+    """So with --once, whatever the run loop does meanwhile: what is held stays held."""
+    pace = Pace()
+    ticks = Ticks(pace)
+    assert ticks.latest(ticks.first()) == 0
+    assert ticks.rows(0, 0).here == b"", "a new query has a first batch in any case"
+    for _ in range(5):
+        clock.now += IDLE_SECONDS + 1
+        assert ticks.latest(0) == 0
+        assert not pace.tick()
+        assert pace.left(clock.now) == 0
+
+
 def test_how_long_a_source_waits(clock):
     pace = Pace(due_ms=lambda: None)
     pace.readers = 1

@@ -1,6 +1,9 @@
 """Spark's reports of failures, told as errors of the service."""
 
+from unittest.mock import MagicMock
+
 import pytest
+from pyspark.errors import AnalysisException
 
 from streaming.errors import (
     Fenced,
@@ -10,6 +13,7 @@ from streaming.errors import (
     SequencerError,
     StorageUnavailable,
 )
+from streaming.spark import failures
 from streaming.spark.failures import as_sequencer_error
 
 REPORT = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -112,3 +116,13 @@ def test_a_file_of_sparks_that_is_damaged_is_named_with_a_remedy(text, named):
     assert type(error) is StorageUnavailable, "it is tried again until the file is back"
     assert named in error.message
     assert "backup" in error.remedy
+
+
+@pytest.mark.parametrize("kind", ["SQL", "DataFrame"])
+def test_pyspark_writes_no_stack_trace_of_what_it_raises(kind, capfd):
+    """Nor of what it makes of an error of the JVM, which has a context: a place in a query."""
+    context = MagicMock()
+    context.contextType.return_value.name = kind
+    failures.hush()
+    AnalysisException("no column foo", "UNRESOLVED", {}, contexts=[context])._log_exception()
+    assert capfd.readouterr() == ("", "")
