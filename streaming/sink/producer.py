@@ -42,7 +42,7 @@ LEFT_OPEN_SECONDS = 1.0
 """A transaction that is open after that, without its service, is nobody's."""
 
 ENDED_SECONDS_MAX = 10.0
-"""After it was fenced a transaction's markers take so long at most, unless brokers are away."""
+"""The markers of a transaction that was fenced are there by then, unless brokers are away."""
 
 KEPT_SECONDS_MAX = 60.0
 """Who wrote nothing for longer begins another session: after a week Kafka has forgotten the one."""
