@@ -8,8 +8,8 @@ follow in the same transaction, and it is committed. A crash between any two lea
 sent and noted, or neither; the next run goes on with the rest.
 
 Each transaction has a session of its own, so a late request of one cannot end the next in its midst
-(KAFKA-17754). To begin it fences a newer run, too; so whoever finds in the ledger what another has
-noted since sends no more.
+(KAFKA-17754). To begin it fences a newer run, too: a run that finds in the ledger what another one
+has noted since sends no more.
 """
 
 from __future__ import annotations
