@@ -53,7 +53,7 @@ def replay(
     from streaming.replay import stepping as replaying  # noqa: PLC0415
 
     settings, name = load_pipeline(config, pipeline, "channel")
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")  # two may begin within a second
     begin = prefix or f"{name}.replay-{stamp}."
     other = replaying.changed(config, name, _pairs(sets), begin, os.environ)
     before = replaying.Replay(replaying.plan_of(settings, name, writes=False), writes=False)
