@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from harness import PARTITIONS, flights, say, warm_broker
-from latency import cpu, written
+from latency import ROLES, cpu, written
 from matplotlib.figure import Figure
 from process_tree import resident, session_processes
 from service import ended
@@ -119,8 +119,8 @@ def measured(minutes, rate):
         broker = stack.enter_context(warm_broker())
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        names = [f"steady.{role}" for role in ("in", "out", "out.rejects", "out.events")]
-        new = [NewTopic(name, PARTITIONS, config=KEPT) for name in (*names, "steady.out.commands")]
+        names = ["steady.in", *(f"steady.out{role}" for role in ROLES)]
+        new = [NewTopic(name, PARTITIONS, config=KEPT) for name in names]
         for future in admin.create_topics(new).values():
             future.result(60)
         config = Path(folder, "service.toml")

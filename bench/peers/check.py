@@ -40,7 +40,7 @@ def read(bootstrap, topic, partitions):
     while ended < partitions:
         messages = consumer.consume(10_000, LOOK_SECONDS)  # it waits for so many, at the end, too
         moved = time.monotonic() if messages else moved
-        assert time.monotonic() < moved + IDLE_SECONDS, f"nothing from {topic} for long"
+        assert time.monotonic() < moved + IDLE_SECONDS, f"nothing from {topic} for {IDLE_SECONDS} s"
         for message in messages:
             if message.error():
                 ended += 1

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from sequencer.labels import CyclicLabels, LinearLabels
 from streaming.arrow import output
 from streaming.arrow.columns import last_headers
 from streaming.arrow.ipc import from_ipc, to_ipc
+from streaming.arrow.kafka_rows import KAFKA_ROW
 from streaming.arrow.output import output_rows
 from streaming.arrow.partitioner import murmur2, partitions_of
 from streaming.arrow.schemas import HEADERS
@@ -23,7 +25,7 @@ from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.core import step_shard
 from streaming.disciplines.channels.events import event_id
 from streaming.disciplines.channels.records import record_schema
-from streaming.disciplines.channels.sql import expand_headers, header_name
+from streaming.disciplines.channels.sql import COLUMNS, expand_headers, header_name
 from streaming.disciplines.state_keys import shard_keys
 from streaming.disciplines.state_row import StateRow
 from tests.streaming.disciplines.channels.plans import pack, plan
@@ -200,3 +202,8 @@ def test_ids_of_events_name_one_channel_each():
     keys = [b"\xff\xfe", b"0xfffe", b"0x", b"", b"a:1", b"a"]
     assert len({event_id("p", "gap", key, 1000, 0, 1) for key in keys}) == len(keys)
     assert event_id("p", "gap", b"a", 1000, 0, 1) == "p:gap:a:1000:0:1"
+
+
+def test_expressions_may_name_the_columns_that_rows_have():
+    names = [column.split()[0] for column in re.sub("<.*?>", "", KAFKA_ROW).split(", ")]
+    assert [name for name in names if not name.startswith("_")] == [*COLUMNS]
