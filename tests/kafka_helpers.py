@@ -64,6 +64,18 @@ def make_topic(bootstrap: str, name: str, partitions: int = 1, **settings: Any) 
         time.sleep(0.05)
 
 
+def add_partitions(bootstrap: str, topic: str, count: int) -> None:
+    """Give a topic so many partitions in all, and wait until the broker says that it has them."""
+    from confluent_kafka.admin import AdminClient, NewPartitions
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(SECONDS_MAX)
+    deadline = time.monotonic() + SECONDS_MAX
+    while len(admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions) < count:
+        assert time.monotonic() < deadline, f"topic {topic} has no {count} partitions"
+        time.sleep(0.05)
+
+
 def delete_topic(bootstrap: str, topic: str) -> None:
     """Delete a topic, and wait until the broker does not know it any more."""
     from confluent_kafka.admin import AdminClient

@@ -4,11 +4,11 @@ import signal
 from functools import partial
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.kafka_helpers import (
     SECONDS_MAX,
     Record,
+    add_partitions,
     create_topics,
     delete_topic,
     produce,
@@ -42,9 +42,7 @@ def test_its_keys_stay_where_they_were(broker, topic_prefix, tmp_path):
     config = write_config(tmp_path, broker.bootstrap, {"p": topics}, create_topics=True)
     send(broker, topics, 0)
     assert "partitions now" not in run_once(config)
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for future in admin.create_partitions([NewPartitions(topics["output"], 5)]).values():
-        future.result(SECONDS_MAX)
+    add_partitions(broker.bootstrap, topics["output"], 5)
     send(broker, topics, 1)
     assert f"{topics['output']} has 5 partitions now. Its keys stay in the first 2" in run_once(
         config
@@ -108,8 +106,6 @@ def test_an_output_made_again_with_fewer_partitions_is_given_them_back(
     with Service(config, "--once") as second:
         assert second.wait() == 2, second.said()
         assert f"{topics['output']} has 1 partition and had 6." in second.said()
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for future in admin.create_partitions([NewPartitions(topics["output"], 6)]).values():
-        future.result(SECONDS_MAX)
+    add_partitions(broker.bootstrap, topics["output"], 6)
     run_once(config)
     assert len(read_all(broker.bootstrap, topics["output"])) == len(KEYS)

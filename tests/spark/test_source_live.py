@@ -7,10 +7,17 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.faults.kills import members
-from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
+from tests.kafka_helpers import (
+    SECONDS_MAX,
+    Record,
+    add_partitions,
+    create_topics,
+    produce,
+    read_all,
+)
 from tests.service_helpers import (
     Service,
     WarmService,
@@ -89,10 +96,7 @@ def test_partitions_that_are_added(broker, topics, tmp_path):
     produce(broker.bootstrap, topics["input"], [message(b"a", 0)])
     with WarmService(config) as service:
         service.until(lambda: delivered(broker, topics) == {b"a": in_order(b"a", 1)})
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        for future in admin.create_partitions([NewPartitions(topics["input"], 3)]).values():
-            future.result(SECONDS_MAX)
-        service.until(lambda: len(admin.list_topics().topics[topics["input"]].partitions) == 3)
+        add_partitions(broker.bootstrap, topics["input"], 3)
         produce(broker.bootstrap, topics["input"], [message(b"a", 1, partition=2)])
         service.until(lambda: delivered(broker, topics) == {b"a": in_order(b"a", 2)})
         assert service.stop() == 0

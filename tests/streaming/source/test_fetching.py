@@ -5,7 +5,7 @@ import time
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 from kafka.errors import KafkaError
 
 from streaming.arrow.schemas import RECORD
@@ -18,7 +18,14 @@ from streaming.wire import bounds, fetch
 from streaming.wire import brokers as kafka_brokers
 from streaming.wire.bounds import EARLIEST, LATEST, BoundsReader
 from streaming.wire.fetched import tables
-from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all, read_by_librdkafka
+from tests.kafka_helpers import (
+    SECONDS_MAX,
+    Record,
+    add_partitions,
+    produce,
+    read_all,
+    read_by_librdkafka,
+)
 from tests.streaming.source.helpers import offsets
 from tests.streaming.source.readings import reading_of
 
@@ -137,9 +144,7 @@ def test_deleted_records_are_told(broker, brokers, topic):
 
 def test_new_partitions_are_seen(broker, brokers, topic):
     assert set(offsets(brokers, [topic], LATEST)[topic]) == {0, 1, 2}
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for future in admin.create_partitions([NewPartitions(topic, 5)]).values():
-        future.result(SECONDS_MAX)
+    add_partitions(broker.bootstrap, topic, 5)
     reader = BoundsReader(brokers, [topic])
     deadline = time.monotonic() + SECONDS_MAX
     while not reader.refresh():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 
 from streaming.disciplines.source import Limits
 from streaming.errors import InputLost
@@ -14,7 +14,7 @@ from streaming.source.losses import Acceptance
 from streaming.source.planned import lost_of_planned
 from streaming.source.positions import begin_of
 from streaming.source.reader import Inputs, KafkaReader
-from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce
+from tests.kafka_helpers import SECONDS_MAX, Record, add_partitions, create_topics, produce
 from tests.streaming.source.readings import reading_of
 
 
@@ -31,10 +31,9 @@ def test_it_is_lost_input_and_can_be_accepted(broker):
     first = KafkaReader(inputs, reading_of(topic, Limits()))
     start = plain(first.latest(first.first()))
     first.close()
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for future in admin.create_partitions([NewPartitions(topic, 2)]).values():
-        future.result(SECONDS_MAX)
+    add_partitions(broker.bootstrap, topic, 2)
     produce(broker.bootstrap, topic, [Record(b"k", b"%d" % n, partition=1) for n in range(10)])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for future in admin.delete_records([TopicPartition(topic, 1, 4)]).values():
         future.result(SECONDS_MAX)
     reader = KafkaReader(inputs, reading_of(topic, Limits()))
