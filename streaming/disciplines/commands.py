@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,8 @@ from streaming.disciplines.plan import Plan
 COMMAND_BYTES_MAX = 1_000_000
 NAME_BYTES_MAX = 249
 ID_BYTES_MAX = 10_000
+SHOWN_MAX = 100
+"""Characters of an unknown field's name in an answer."""
 SIGNED = ("by", "why")
 """Fields of a command that stand in its answer."""
 
@@ -44,6 +46,26 @@ def read_request(value: bytes | None, op: str | None) -> dict[str, Any]:
     """Return a command's JSON object; of a record of an input its header names the operation."""
     request = read_object(value)
     return request if op is None else {**request, "op": op}
+
+
+def require_known(request: Mapping[str, Any], fields: Collection[str], asked: str | None) -> None:
+    """Raise CommandRefused where a command has another field: a slip of the pen must not act.
+
+    ``asked``: the operation of a record of an input, which may have fields for other readers.
+    """
+    strange = sorted(set(request) - {*fields, "op", "id", *SIGNED})
+    if strange and asked is None:
+        raise unknown_field(request["op"], strange[0])
+
+
+def unknown_field(op: str, name: str) -> CommandRefused:
+    """Return the refusal; a name may be as long as a command, which an answer cannot be."""
+    return CommandRefused("unknown-field", f"{op} knows no {name[:SHOWN_MAX]!r}")
+
+
+def names_in(request: Mapping[str, Any], fields: Sequence[str]) -> dict[str, str]:
+    """Return those of a command's fields that are names: what the answer repeats if refused."""
+    return {name: request[name] for name in fields if not name_fault(request.get(name))}
 
 
 def asked_in(records: pa.Table, allowed: Collection[str]) -> dict[int, str]:

@@ -19,6 +19,7 @@ from streaming.disciplines.commands import (
     own_id,
     read_object,
     signature,
+    unknown_field,
 )
 from streaming.disciplines.commands import read_request as read_named
 from streaming.disciplines.state_keys import shard_of_name
@@ -135,7 +136,7 @@ def _read(
     if strange := sorted(
         set(request) - FIELDS | {*LABEL.values()} & set(request) - {LABEL.get(op)}
     ):
-        raise CommandRefused("unknown-field", f"{op.value} knows no {strange[0]!r}")
+        raise unknown_field(op.value, strange[0])
     dry_run = request.get("dry_run", False)
     if not isinstance(dry_run, bool):
         raise CommandRefused("bad-dry-run", "dry_run is neither true nor false")
@@ -149,7 +150,7 @@ def _read_answer(request: Mapping[str, Any], repeated: dict[str, Any]) -> Channe
     """Read the answer of somebody who was asked for missing labels."""
     repeated["op"] = Op.NOT_COMING.value
     if strange := sorted(set(request) - ANSWER_FIELDS):
-        raise CommandRefused("unknown-field", f"{Op.NOT_COMING.value} knows no {strange[0]!r}")
+        raise unknown_field(Op.NOT_COMING.value, strange[0])
     channel, _ = _whom(request, repeated)
     if request["not_coming"] is not True:
         raise CommandRefused(

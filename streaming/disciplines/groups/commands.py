@@ -11,9 +11,11 @@ from streaming.arrow import output
 from streaming.disciplines.commands import (
     CommandRefused,
     name_fault,
+    names_in,
     own_id,
     place_of,
     read_request,
+    require_known,
     signature,
 )
 from streaming.disciplines.plan import Plan
@@ -27,6 +29,7 @@ EVENTS = {
     "join": "group-changed",
     "leave": "group-changed",
 }
+FIELDS = ("group", "member", "members", "if_version")
 ONE_MEMBER = {"join": "joined", "leave": "left"}
 """What is done to one member, and the field of the event that names it."""
 MOVED = "group-moved"
@@ -36,7 +39,8 @@ MOVED = "group-moved"
 class GroupCommand:
     """A command as it was read; ``reason`` and ``detail`` say why it is refused, if it is.
 
-    ``if_version``: the version that the group must have. ``signed``: by whom, and why.
+    ``if_version``: the version that the group must have. ``signed``: by whom, and why. ``names``:
+    what the answer repeats where it is refused.
     """
 
     id: str | None
@@ -45,6 +49,7 @@ class GroupCommand:
     members: tuple[str, ...] = ()
     if_version: int | None = None
     signed: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
     detail: str = ""
 
@@ -94,6 +99,7 @@ def carry_out(
     command = read_command(row["value"], plan, op)
     place = place_of(row, plan)
     refusal: dict[str, Any] = {
+        **command.names,
         "reason": command.reason,
         "detail": command.detail,
         **command.signed,
@@ -144,21 +150,28 @@ def read_command(value: bytes | None, plan: Plan, op: str | None = None) -> Grou
     """
     command_id: str | None = None
     signed: dict[str, str] = {}
+    names: dict[str, str] = {}
     try:
         request = read_request(value, op)
         command_id = own_id(request)
+        names = names_in(request, ("op", "group", "member"))
         signed = signature(request)
-        named, group, members = _read(request, plan)
+        named, group, members = _read(request, plan, op)
         version = _if_version(request, named)
-        return GroupCommand(command_id, named, group, members, version, signed)
+        return GroupCommand(command_id, named, group, members, version, signed, names)
     except CommandRefused as refused:
-        return GroupCommand(command_id, signed=signed, reason=refused.reason, detail=refused.detail)
+        return GroupCommand(
+            command_id, signed=signed, names=names, reason=refused.reason, detail=refused.detail
+        )
 
 
-def _read(request: Mapping[str, Any], plan: Plan) -> tuple[str, str, tuple[str, ...]]:
+def _read(
+    request: Mapping[str, Any], plan: Plan, asked: str | None
+) -> tuple[str, str, tuple[str, ...]]:
     op, group = request.get("op"), request.get("group")
     if not isinstance(op, str) or op not in EVENTS:
         raise CommandRefused("unknown-op", f"op is none of {', '.join(EVENTS)}")
+    require_known(request, FIELDS, asked)
     if wrong := name_fault(group):
         raise CommandRefused("bad-group", f"the group's name {wrong}")
     if op in ONE_MEMBER:

@@ -8,13 +8,16 @@ from typing import Any
 from streaming.disciplines.commands import (
     CommandRefused,
     name_fault,
+    names_in,
     own_id,
     read_object,
     read_request,
+    require_known,
     signature,
 )
 
 CREATE, DESTROY, RELEASE = OPS = ("create-node", "destroy-node", "release")
+FIELDS = ("node", "owner", "peer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ def read_command(value: bytes | None, asked: str | None = None) -> NodeCommand:
     op, node = request.get("op"), request.get("node")
     if not isinstance(op, str) or op not in OPS:
         raise CommandRefused("unknown-op", f"op is none of {', '.join(OPS)}")
+    require_known(request, FIELDS, asked)
     if wrong := name_fault(node) or _unnameable(str(node)):
         raise CommandRefused("bad-node", f"the node's name {wrong}")
     if op == DESTROY:
@@ -75,6 +79,18 @@ def command_id(value: bytes | None) -> str | None:
         return own_id(read_object(value))
     except CommandRefused:
         return None
+
+
+def refusal(value: bytes | None, asked: str | None, why: CommandRefused) -> dict[str, str]:
+    """What the answer says where a command is refused: its names, as far as it has some, and why.
+
+    ``asked``: as in :func:`read_command`.
+    """
+    try:
+        names = names_in(read_request(value, asked), ("op", *FIELDS))
+    except CommandRefused:
+        names = {}
+    return {**names, "reason": why.reason, "detail": why.detail}
 
 
 def signed(value: bytes | None) -> dict[str, str]:

@@ -25,6 +25,8 @@ OF_GROUPS = [
     ("refused", {"op": "remove", "group": "X"}),
     ("refused", {"op": "leave", "group": "G", "member": "A", "if_version": 9}),
     ("refused", {"op": "add", "group": "", "members": ["A"]}),
+    ("refused", {"op": "join", "group": "G", "member": "E", "if_versoin": 9}),
+    ("refused", {"op": "set", "group": "G", "member": "A"}),
 ]
 OF_NODES = [
     ("done", {"op": "create-node", "node": "n", "owner": "p1"}),
@@ -32,8 +34,11 @@ OF_NODES = [
     ("done", {"op": "destroy-node", "node": "n"}),
     ("refused", {"op": "destroy-node", "node": "x"}),
     ("refused", {"op": "create-node", "node": "", "owner": "p1"}),
+    ("refused", {"op": "create-node", "node": "m", "owner": "p1", "ower": "p2"}),
+    ("refused", {"op": "create-node", "node": "m", "owner": "p1", "w" * 200_000: "p2"}),
 ]
 SIGNED = {"by": "ann", "why": "moved house"}
+NAMES = ["op", "group", "member", "node", "owner", "peer"]
 FIRST = ["event", "id", "at", "command", "topic", "partition", "offset"]
 ASKED = ["op", "group", "node", "member", "members", "owner", "peer", "if_version", "by", "why"]
 
@@ -80,7 +85,10 @@ def test_who_gave_a_command_and_why_stand_in_its_answer(made, commands):
         answer = answers.pop(f"c{number}")
         assert answer["event"] == f"command-{end}", (command, answer)
         assert {name: answer.get(name) for name in SIGNED} == SIGNED, command
+        own = {name: command[name] for name in NAMES if command.get(name)}
+        assert {name: answer[name] for name in NAMES if name in answer} == own, "its own fields"
         assert list(answer)[: len(FIRST)] == FIRST, "one order in every discipline"
+        assert len(answer.get("detail", "")) < 1_000
         asked = [name for name in answer if name in ASKED]
         assert asked == [name for name in ASKED if name in answer]
     (answer,) = answers.values()

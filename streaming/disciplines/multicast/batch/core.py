@@ -36,6 +36,7 @@ from streaming.disciplines.multicast.commands import (
     NodeCommand,
     command_id,
     readable,
+    refusal,
     releasing,
     signed,
 )
@@ -203,7 +204,7 @@ class BatchCore(BroadcastCore):
                 if asked == RELEASE and row["key"] is not None:
                     more |= {"timestamp": stamp, "from": shown(latin(row["key"]))}
             except CommandRefused as refused:
-                more = {"reason": refused.reason, "detail": refused.detail}
+                more = refusal(row["value"], asked, refused)
             if answering[at] == self.shard:
                 place, asked_as = place_of(row, self.plan), command_id(row["value"])
                 more |= signed(row["value"])

@@ -25,6 +25,7 @@ from streaming.disciplines.multicast.commands import (
     NodeCommand,
     command_id,
     read_command,
+    refusal,
     signed,
 )
 from streaming.disciplines.multicast.nodes import KnownNode, Nodes, bare, latin, shown
@@ -79,7 +80,7 @@ class NodeCommands:
                 self.nodes.require_owner(command, row["key"], now.ms)
             life = self.nodes.do(command, now.ms)
         except CommandRefused as refused:
-            more = {"reason": refused.reason, "detail": refused.detail}
+            more = refusal(row["value"], op, refused)
         else:
             if command.op == DESTROY:
                 return CommandInLine(life.id, life.owner) if self._is_here(life.owner) else None

@@ -84,6 +84,13 @@ class Model:
         return node if node.destroyed_ms >= now_ms - self.retire_after_ms else None
 
     def answer(self, command, now_ms, asked=None):
+        answer = self.decide(command, now_ms, asked)
+        if answer["event"] == "command-done" or answer["reason"] == "unreadable":
+            return answer
+        said = json.loads(command.value) | ({"op": asked} if asked else {})
+        return answer | {name: said[name] for name in NAMES if said.get(name)}
+
+    def decide(self, command, now_ms, asked):
         try:
             value = json.loads(command.value)
             op = asked or value["op"]
@@ -181,6 +188,9 @@ class Model:
             for handle in valid:
                 named[handle].holders.add(peer)
         return ""
+
+
+NAMES = ("op", "node", "owner", "peer")
 
 
 def refused(reason):

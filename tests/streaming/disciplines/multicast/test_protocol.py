@@ -46,6 +46,7 @@ def test_commands_are_answered_once(order):
         (b"[]", "unreadable"),
         (None, "unreadable"),
         ({"op": "grow", "node": "n"}, "unknown-op"),
+        ({"op": "destroy-node", "node": "n", "ownr": "p"}, "unknown-field"),
         ({"op": "create-node", "node": "", "owner": "p"}, "bad-node"),
         ({"op": "create-node", "node": 7, "owner": "p"}, "bad-node"),
         ({"op": "create-node", "node": "@n", "owner": "p"}, "bad-node"),
