@@ -2,12 +2,13 @@
 
 The driver of a pipeline has a transactional id of its own. To take it fences the driver that had
 it; before each batch is written the driver commits a transaction, which only the last one can. With
-it goes a token, by which a driver that starts again after a failure knows whether it is the last.
+it goes the number of its session. Kafka numbers sessions in the order in which they begin, so a
+driver that starts again after a failure knows whether another began behind it.
 """
 
 from __future__ import annotations
 
-import uuid
+from collections import deque
 from contextlib import suppress
 
 from kafka.errors import UnstableOffsetCommitError
@@ -20,17 +21,20 @@ from streaming.sink.producer import BatchProducer
 
 TRIES_MAX = 3
 """A late request of ours may fence what we have just begun."""
+OWN_MAX = 100
+"""How many of its last sessions a driver remembers as its own."""
+
+SessionNumber = tuple[int, int]
+"""A producer id and its epoch."""
 
 
 class Claim:
-    """A driver's hold on its pipeline's checkpoint; raises Fenced once another has taken it.
-
-    ``holder``: the token of who had it when this driver began ("": nobody); None before.
-    """
+    """A driver's hold on its pipeline's checkpoint; raises Fenced once another has taken it."""
 
     def __init__(self, plan: Plan) -> None:
-        self.token = str(uuid.uuid4())
-        self.holder: str | None = None
+        self._first: SessionNumber | None = None
+        self._own: deque[SessionNumber] = deque(maxlen=OWN_MAX)
+        self._has_taken = False
         self._producer = BatchProducer(
             own_settings(plan.producer),
             transactional_id=plan.driver_id,
@@ -40,7 +44,7 @@ class Claim:
         )
 
     def take(self) -> None:
-        """Fence the driver that has it; Fenced where another has taken it since the first call.
+        """Fence the driver that has it; Fenced where another has begun since the first call.
 
         KafkaUnavailable where Kafka does not let us. What Kafka says to who is fenced is not always
         that (its transaction may be ending just then), so who starts again may be. Nor is it
@@ -49,7 +53,7 @@ class Claim:
         """
         for _ in range(TRIES_MAX):
             with self._producer.errors("take the checkpoint"), suppress(UnstableOffsetCommitError):
-                if self.holder is not None:
+                if self._first is not None:
                     self._require_untaken(self._producer.progress_of_others()[1])
             try:
                 self._take()
@@ -59,19 +63,28 @@ class Claim:
                 return
         raise failures.fenced_by_nobody() from failure
 
-    def _require_untaken(self, holder: str) -> None:
-        """Fenced where another committed last; after an idle week Kafka does not know who did."""
-        if self.holder is not None and holder not in ("", self.holder, self.token):
+    def _require_untaken(self, noted: str) -> None:
+        """Fenced where a session committed last that is not ours, and began behind our first.
+
+        After an idle week Kafka does not know who did. A coordinator that is deposed, and does not
+        know, names an older one.
+        """
+        session = _session_in(noted)
+        if session is None:  # of a version that noted something else
+            is_newer = bool(noted) and self._has_taken
+        else:
+            is_newer = self._first is not None and session > self._first
+        if is_newer and session not in self._own:
             raise failures.fenced()
 
     def _take(self) -> None:
         with self._producer.errors("take the checkpoint"):
             self._producer.begin_session()
-            _, holder = self._producer.progress()
-            if self.holder is None:
-                self.holder = holder
-            self._require_untaken(holder)
+            self._own.append(self._producer.producer)
+            self._first = self._first or self._producer.producer
+            self._require_untaken(self._producer.progress()[1])
         self._commit(0)
+        self._has_taken = True
 
     def renew(self, batch: int) -> None:
         """Make sure that it is still ours. Raises Fenced where it is not."""
@@ -83,5 +96,12 @@ class Claim:
     def _commit(self, batch: int) -> None:
         with self._producer.errors("keep the checkpoint"):
             self._producer.begin()
-            self._producer.send_progress(batch, self.token)
+            self._producer.send_progress(batch, "{}/{}".format(*self._producer.producer))
             self._producer.finish()
+
+
+def _session_in(noted: str) -> SessionNumber | None:
+    """The session that a driver noted."""
+    producer, _, epoch = noted.partition("/")
+    is_session = producer.isdecimal() and epoch.isdecimal()
+    return (int(producer), int(epoch)) if is_session else None

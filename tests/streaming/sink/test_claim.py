@@ -1,5 +1,6 @@
 """A driver's hold on a checkpoint, where only Kafka can keep two copies apart."""
 
+from collections import deque
 from contextlib import nullcontext
 
 import pytest
@@ -97,62 +98,112 @@ def test_a_late_request_of_its_own_does_not_end_who_begins(broker, topic_prefix)
     first.renew(1)
 
 
-class FencedOften:
-    """A producer whose commits are fenced so often; ``committed``: the token of who committed last.
+class Group:
+    """What Kafka knows of a claim: the last session, and what committed last."""
 
-    Another driver commits after so many fences, if there is one.
+    def __init__(self, committed=""):
+        self.session, self.committed = 0, committed
+
+
+class Pretended:
+    """A producer of claims on a Group; ``faults`` of its commits, one after the other.
+
+    ``older``: what a coordinator says first that is deposed and does not know.
     """
 
-    def __init__(self, fences, other_after=None):
-        self.fences, self.other_after, self.committed, self.sent = fences, other_after, "", ""
+    is_reusable = True
+
+    def __init__(self, group, faults=(), older=None):
+        self.group, self.faults, self.older = group, [*faults], older
 
     def errors(self, _doing):
         return nullcontext()
 
     def begin_session(self):
+        self.group.session += 1
+        self.producer, self.is_reusable = (7, self.group.session), True
+
+    def begin(self):
         pass
 
-    begin = begin_session
-
     def progress(self):
-        return 0, self.committed
+        said, self.older = self.older or self.group.committed, None
+        return 0, said
 
-    progress_of_others = progress
-    is_reusable = True
+    def progress_of_others(self):
+        return 0, self.group.committed
 
-    def send_progress(self, _batch, token):
-        self.sent = token
+    def send_progress(self, _batch, session):
+        self.sent = session
 
     def finish(self):
-        if self.other_after == 0:
-            self.committed = "another"
-        if self.fences:
-            self.fences -= 1
-            self.other_after = None if self.other_after is None else self.other_after - 1
+        fault = self.faults.pop(0) if self.faults else None
+        if callable(fault):
+            fault()
+            raise KafkaUnavailable("what gave the progress was no longer in charge", "", "")
+        if fault == "fenced" or self.producer[1] != self.group.session:
             raise Fenced("fenced")
-        self.committed = self.sent
+        self.group.committed = self.sent
+        if fault == "answer lost":
+            self.is_reusable = False
+            raise KafkaUnavailable("no answer", "", "")
 
 
-def taking(given):
+def taking(producer):
     made = object.__new__(Claim)
-    made.token, made.holder, made._producer = "mine", None, given
+    made._first, made._own, made._has_taken, made._producer = None, deque(), False, producer
     return made
 
 
 def test_who_is_fenced_for_long_by_nobody_takes_it_later():
     """Late requests of its own come for as long as Kafka was away."""
-    made = taking(FencedOften(fences=8))
+    made = taking(Pretended(Group(), ["fenced"] * 8))
     for _ in range(2):
         with pytest.raises(KafkaUnavailable, match="a late request of its own past"):
             made.take()
     made.take()
-    assert made._producer.committed == "mine"
+    assert made._producer.group.committed == "7/9"
 
 
 def test_who_is_fenced_for_long_does_not_take_it_from_another():
-    made = taking(FencedOften(fences=8, other_after=4))
+    group = Group()
+    made = taking(Pretended(group, ["fenced"] * 8))
     with pytest.raises(KafkaUnavailable):
         made.take()
+    taking(Pretended(group)).take()
     with pytest.raises(Fenced):
         made.take()
-    assert made._producer.committed == "another"
+    assert group.committed == "7/4"
+
+
+@pytest.mark.parametrize("before", ["", "7/0", "0f3a-of-an-older-version"])
+@pytest.mark.parametrize("fault", ["fenced", "answer lost", lambda: None])
+def test_an_older_holder_does_not_count_where_a_newer_is_known(before, fault):
+    """Two had it before; a coordinator that is deposed names the older one first."""
+    group = Group(before)
+    taking(Pretended(group)).take()
+    here = taking(Pretended(group, [fault], older=before))
+    if fault == "fenced":
+        here.take()
+    else:
+        with pytest.raises(KafkaUnavailable):
+            here.take()
+        here.take()
+    here.renew(1)
+
+
+@pytest.mark.parametrize("fault", ["answer lost", "fenced", "overtaken"])
+def test_of_two_the_one_that_began_last_stays(fault):
+    """Also where the other one was not told that it has it, or by whom it was overtaken."""
+    group = Group("7/0")
+    second = taking(Pretended(group))
+    first = taking(Pretended(group, [second.take] if fault == "overtaken" else [fault] * 3))
+    with pytest.raises(KafkaUnavailable):
+        first.take()
+    if fault != "overtaken":
+        second.take()
+    for _ in range(3):
+        with pytest.raises(Fenced):
+            first.take()
+        second._producer.is_reusable = False
+        second.renew(1)
