@@ -121,10 +121,11 @@ def _link_files(folder: Path, to: Path, batch: int) -> None:
 
 def _names(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder, relative to it; not those that are being written."""
+    known = (*FIRST, *LAST, *OF_A_PROCESS)
     yield from map(Path, FIRST)
     for where, _, names in os.walk(folder):
         for name in names:
-            if not name.startswith(".") and name not in (*FIRST, *LAST, *OF_A_PROCESS):
+            if not name.startswith(".") and not name.endswith(".new") and name not in known:
                 yield Path(where, name).relative_to(folder)
     yield from map(Path, LAST)
 

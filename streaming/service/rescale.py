@@ -18,7 +18,7 @@ whatever number the old one's last batch had.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -30,11 +30,11 @@ from streaming.config import Config
 from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.discipline import StateMove
-from streaming.disciplines.plan import ExchangePlan, Plan
+from streaming.disciplines.plan import Plan
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import STATE
 from streaming.errors import ConfigError, JobFailed
-from streaming.service.checkpoint import Checkpoint, Identity
+from streaming.service.checkpoint import MOVING, Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.service.insight import described, shard_states
 from streaming.service.planning import make_plan
@@ -98,13 +98,15 @@ def rescale(
             say(f"{each.pipeline}: moved before")
             new[each.pipeline].end_move()
         elif each.identity() is None:
+            each.require_whole()
             say(f"{each.pipeline}: has no checkpoint; it begins anew where it is started")
         else:
             begun.append(each)
     for each in begun:
-        each.require_here()
-        _require_free(new[each.pipeline])
         each.claim()
+        each.require_here()
+        each.require_whole()
+        _require_free(new[each.pipeline])
     for each in begun:
         new[each.pipeline].begin_move(each.location)
     crash_point("rescale-begun")
@@ -124,7 +126,7 @@ def rescale(
 
 def _require_free(new: Checkpoint) -> None:
     """ConfigError where something is there that is not of this move: it would be lost."""
-    if not new.moving and not new.is_empty:
+    if not new.moving and not new.has_only(f"{MOVING}.new"):  # a write that a kill cut short
         raise ConfigError(
             f"{new.location} is not empty, and what is there is not of this move.",
             UNCHANGED,
@@ -145,9 +147,7 @@ def _move(
     assert identity is not None  # noqa: S101  (asked before)
     move = DISCIPLINES[identity.discipline].reshard(config.pipelines[name])
     before = _plan(config, name, identity)
-    if not old.lockable:
-        _take_over(before)
-    _require_done(old, before)
+    _require_done(old, before, _written(before, lockable=old.lockable))
     rows = shard_states(session, old.location)
 
     def to(partitions: int) -> tuple[Identity, Plan, Resharded]:
@@ -208,48 +208,45 @@ def _moved(
         return to(identity.state_partitions)
 
 
-def _take_over(plan: Plan) -> None:
-    """Fence a service that works on it, where no lock says so: from now on that one writes nothing.
+def _written(plan: Plan, *, lockable: bool) -> list[BatchProgress | None]:
+    """Fence who writes still; return how far each partition wrote, of what is written exactly once.
 
-    Else what it wrote behind the state that is moved would be read, and delivered, again.
+    That may be a service that no lock keeps away, or a worker that does not know that its service
+    has ended. What it wrote behind the state that is moved would be read, and delivered, again.
     """
-    Claim(plan).take()
+    if not lockable:
+        Claim(plan).take()
+    found = []
     for each in range(plan.state_partitions + 1) if plan.delivery == "exactly-once" else ():
         producer = make_producer(plan, each)
         with producer.errors("take the checkpoint"):
             producer.begin_session()
+            found.append(BatchProgress.from_text(*producer.progress()))
+    return found
 
 
-def _require_done(old: Checkpoint, plan: Plan) -> None:
+def _require_done(old: Checkpoint, plan: Plan, written: Sequence[BatchProgress | None]) -> None:
     """JobFailed where the last batch may have been written in part: others would write it again.
 
-    One that was only planned, as by a stop, is planned anew. Not where nobody can tell, and shards
-    send each other messages: what they sent would be taken for what they send anew. A checkpoint
-    that is behind what was written, as one that was put back, is `streaming.service.histories`'.
+    One that was only planned, as by a stop, is planned anew. Not where nobody can tell (delivery =
+    "at-least-once"): planned anew it may give other messages the names of those that it wrote. A
+    checkpoint that is behind what was written, as one that was put back, is
+    `streaming.service.histories`'.
     """
     status, doubtful = old.status(), old.batch_in_doubt()
-    is_exact = plan.delivery == "exactly-once"
-    found = []
-    for each in range(plan.state_partitions + 1) if is_exact else ():
-        producer = make_producer(plan, each)
-        with producer.errors("ask how far it wrote"):
-            found.append(BatchProgress.from_text(*producer.progress_left()))
     query = status.get("query")
-    own = [each.batch for each in found if each is not None and each.query == query]
+    own = [each.batch for each in written if each is not None and each.query == query]
     if any(batch > max(old.done(), doubtful) for batch in own):
         raise JobFailed(
             f"The checkpoint of pipeline {plan.pipeline} is behind what was written from it.",
             UNCHANGED,
             "Start the service as it was with --accept-repeats, stop it (SIGTERM), then rescale.",
         )
-    in_doubt = doubtful >= 0 and (
-        not own or max(own) >= doubtful if is_exact else isinstance(plan, ExchangePlan)
-    )
-    if not status or in_doubt:
+    if not status or (doubtful >= 0 and (not own or max(own) >= doubtful)):
         raise JobFailed(
             f"The last batch of pipeline {plan.pipeline} was begun, and may be written in part.",
             UNCHANGED,
-            "Start the service as it was, stop it (SIGTERM), then rescale.",
+            "Let the service finish it as it was (sequencer run CONFIG --once), then rescale.",
         )
 
 

@@ -33,10 +33,9 @@ class SparkFiles:
         self._files = Files(location, spark, synced=synced)
         self._syncing = Syncing(local_path(location)) if self._files.local else None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is there."""
-        return next(self._files.names(), None) is None
+    def has_only(self, *names: str) -> bool:
+        """Whether nothing is there but files or folders of these names."""
+        return all(name in names for name, _ in self._files.names())
 
     def query(self) -> str:
         """The id that Spark gave its query; empty where it never started."""

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,10 +12,17 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import StateRow
-from streaming.errors import ConfigError, Fenced, JobFailed
+from streaming.errors import ConfigError, Fenced, JobFailed, SequencerError
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.planning import kept_partitions
-from streaming.service.rescale import _carry_status, _require_done, _require_free, _take_over
+from streaming.service.rescale import (
+    Target,
+    _carry_status,
+    _require_done,
+    _require_free,
+    _written,
+    rescale,
+)
 from streaming.sink.claim import Claim
 from streaming.sink.writer import writer_for
 from tests.kafka_helpers import create_topics
@@ -59,21 +67,29 @@ class New:
 GROUPS = {"G": ["A", "B"]}
 
 
-@pytest.mark.parametrize("plan", [network_plan(GROUPS), multicast_plan("clock")])
-def test_at_least_once_a_batch_that_was_begun_keeps_shards_that_send_each_other_messages(plan):
-    """Nobody can tell what of it is in transit: it would count for what is sent anew."""
+@pytest.mark.parametrize(
+    "plan", [network_plan(GROUPS), multicast_plan("clock"), channel_plan(Rules(LinearLabels()))]
+)
+def test_at_least_once_a_batch_that_was_begun_has_to_end(plan):
+    """Nobody can tell what of it is written: planned anew, it may give these names to others."""
     plan = replace(plan, delivery="at-least-once")
     with pytest.raises(JobFailed, match="was begun, and may be written in part"):
-        _require_done(Old(doubtful=5), plan)
-    _require_done(Old(), plan)
+        _require_done(Old(doubtful=5), plan, [])
+    _require_done(Old(), plan, [])
     with pytest.raises(JobFailed, match="was begun"):
-        _require_done(Old(status={}), plan)
+        _require_done(Old(status={}), plan, [])
 
 
-def test_at_least_once_channels_that_send_each_other_nothing_move():
-    _require_done(
-        Old(doubtful=5), replace(channel_plan(Rules(LinearLabels())), delivery="at-least-once")
-    )
+def test_a_checkpoint_that_has_lost_its_identity_is_not_passed_over(tmp_path):
+    for name in ("offsets/0", "offsets/1", "commits/0", "commits/1", "metadata"):
+        path = tmp_path / "old" / "p" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("v1\n{}")
+    service = SimpleNamespace(checkpoint=str(tmp_path / "old"), sync=True)
+    config, said = SimpleNamespace(service=service, spark={}), []
+    with pytest.raises(SequencerError, match=r"identity\.json is missing"):
+        rescale(None, config, ["p"], Target(str(tmp_path / "new"), 4, 4), said.append)
+    assert not said
 
 
 def test_renewals_keep_their_batches_and_keys_their_partitions():
@@ -106,7 +122,11 @@ def test_nothing_is_moved_to_where_something_else_is(tmp_path):
     (tmp_path / "p" / "accounts.csv").write_text("mine")
     with pytest.raises(ConfigError, match="is not empty"):
         _require_free(new)
-    (tmp_path / "p" / "accounts.csv").unlink()
+    (tmp_path / "p" / "accounts.csv").rename(tmp_path / "p" / "accounts.new")
+    with pytest.raises(ConfigError, match="is not empty"):
+        _require_free(new)
+    (tmp_path / "p" / "accounts.new").rename(tmp_path / "p" / "moving.json.new")
+    _require_free(new)
     new.begin_move("elsewhere")
     (tmp_path / "p" / "offsets").mkdir()
     _require_free(new)
@@ -128,7 +148,7 @@ def test_a_service_that_no_lock_keeps_away_writes_nothing_once_its_state_is_move
     writer = writer_for(plan, 0, context)
     with writer.batch(context):
         pass
-    _take_over(plan)
+    _written(plan, lockable=False)
     with pytest.raises(Fenced):
         running.renew(1)
     with pytest.raises(Fenced), writer.batch(BatchContext("q", 1, wrote={0: 0})):
