@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from streaming.errors import KafkaUnavailable
 from streaming.places import TopicPartition
 
 ANSWER_SECONDS_MAX = 60.0
@@ -42,7 +43,7 @@ class Commits:
     def answered(self, error: Any, partitions: list[Any]) -> Iterator[tuple[str, int, int]]:
         """Take Kafka's answer; topic, partition and offset of what was committed."""
         self._in_flight_until_s = None
-        failed = error or next((each.error for each in partitions if each.error is not None), None)
+        failed = error or _first_error(partitions)
         self._note(failed)
         if error is None:
             for each in partitions:
@@ -60,8 +61,7 @@ class Commits:
         except KafkaException as error:
             self._note(error.args[0])
             return {}
-        failed = next((each.error for each in found if each.error is not None), None)
-        self._note(failed)
+        self._note(_first_error(found))
         return {(each.topic, each.partition): each.offset for each in found if each.error is None}
 
     def _note(self, error: Any) -> None:
@@ -75,6 +75,33 @@ class Commits:
         elif error is None and self._is_failing:
             logger.warning("What is finished is committed again.")
         self._is_failing = error is not None
+
+
+def commit(consumer: Any, places: list[Any] | None) -> None:
+    """Commit places, or what the consumer has given out, and wait. KafkaUnavailable if it fails."""
+    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
+
+    asked = {} if places is None else {"offsets": places}
+    try:
+        found = consumer.commit(asynchronous=False, **asked) or []
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError._NO_OFFSET:  # noqa: SLF001  (its name for it)
+            return  # nothing was read since
+        raise _not_noted(error.args[0]) from error
+    if (failed := _first_error(found)) is not None:  # librdkafka raises only where none could be
+        raise _not_noted(failed)
+
+
+def _first_error(places: list[Any]) -> Any:
+    return next((each.error for each in places if each.error is not None), None)
+
+
+def _not_noted(error: Any) -> KafkaUnavailable:
+    return KafkaUnavailable(
+        f"The place was not noted: {error.str()}.",
+        "What was read will be read again after a restart.",
+        "Look at the brokers, and at this user's right to read the consumer group.",
+    )
 
 
 def _places(offsets: Mapping[TopicPartition, int]) -> list[Any]:

@@ -18,6 +18,7 @@ def reader_settings(kafka: dict[str, Any], group: str, *, from_beginning: bool) 
         "group.id": group,
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
+        "enable.auto.offset.store": True,
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest" if from_beginning else "latest",
     }

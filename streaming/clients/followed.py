@@ -51,10 +51,6 @@ class FollowedLines:
         self.holes: list[Hole] = []
         self.disorders: list[Disorder] = []
 
-    def is_next(self, delivery: Delivery) -> bool:
-        """Whether the delivery is no repeat; notes holes and disorder."""
-        return self.follow(delivery, *self.asked(delivery))
-
     def asked(self, delivery: Delivery) -> tuple[StreamPoint | None, bool]:
         """Return the last place of the delivery's key, by `resume` where it is not certain.
 

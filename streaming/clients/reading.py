@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, cast, overload
 
+from streaming.clients.committing import commit
 from streaming.clients.connecting import COOPERATIVE, connected, reader_settings
 from streaming.clients.deliveries import (
     ChangeNotice,
@@ -24,6 +25,7 @@ from streaming.clients.lines import Disorder, Hole
 from streaming.clients.parallel import Lent, ParallelConsumer
 from streaming.clients.progress import Completeness
 from streaming.clients.rejecting import Rejects
+from streaming.clients.waiting import Waiting
 from streaming.errors import ConfigError, KafkaUnavailable
 from streaming.places import StreamPoint, TopicPartition
 
@@ -153,20 +155,29 @@ class OrderedConsumer(Generic[D]):
         self._keys = None if keys is None else {to_bytes(key) for key in keys}
         self._lines = FollowedLines(discipline, resume, on_hole, on_disorder, channel)
         self._completeness = Completeness(kafka, progress or {})
+        self._waiting: Waiting[D] = Waiting(self._lines)
 
     def poll(self, timeout_s: float = 1.0) -> D | None:
-        """The next delivery, None where none comes within the time. Repeats are passed over."""
+        """The next delivery, None where none comes within the time. Repeats are passed over.
+
+        Where a function of the user's raises, the next call has the delivery, which is no repeat.
+        """
         self._require_own_polls()
         self._has_polled = True
         deadline = time.monotonic() + timeout_s
         while True:
-            message = self._consumer.poll(max(0.0, deadline - time.monotonic()))
-            if message is None:
-                return None
-            found = self._read(message)
-            position = found if isinstance(found, int) else found.offset + 1
-            self._completeness.read(message.topic(), message.partition(), position)
-            if not isinstance(found, int) and self._lines.is_next(found):
+            if self._waiting.delivery is None:
+                message = self._consumer.poll(max(0.0, deadline - time.monotonic()))
+                if message is None:
+                    return None
+                found = self._read(message)
+                if isinstance(found, int):
+                    self._completeness.read(message.topic(), message.partition(), found)
+                    continue
+                self._waiting.delivery = found
+            found, is_next = self._waiting.judged()
+            self._completeness.read(found.topic, found.partition, found.offset + 1)
+            if is_next:
                 return found
 
     def parallel(
@@ -243,19 +254,8 @@ class OrderedConsumer(Generic[D]):
 
     def commit(self) -> None:
         """Note what was read so far; the group goes on from there."""
-        from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
-
         self._require_own_polls()
-        try:
-            self._consumer.commit(asynchronous=False)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError._NO_OFFSET:  # noqa: SLF001  (its name for it)
-                return  # nothing was read since
-            raise KafkaUnavailable(
-                f"The place was not noted: {error.args[0].str()}.",
-                "What was read will be read again after a restart.",
-                "Look at the brokers, and at this user's right to read the consumer group.",
-            ) from error
+        commit(self._consumer, self._waiting.places(self._consumer))
 
     def close(self) -> None:
         """Leave the group; of a parallel reader, when running handlers have ended."""

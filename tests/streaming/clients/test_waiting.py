@@ -1,0 +1,84 @@
+"""What is read while something of the user's raises is given out later, and not committed before."""
+
+import pytest
+
+from streaming import OrderedConsumer
+from streaming.clients.connecting import reader_settings
+from tests.kafka_helpers import Record, create_topics, produce
+
+
+def delivered(broker, topic, sequences):
+    create_topics(broker.bootstrap, {topic: 1})
+    headers = [[("sequence", b"%d" % n), ("incarnation", b"1")] for n in sequences]
+    values = [Record(b"k", b"v%d" % n, h) for n, h in zip(sequences, headers, strict=True)]
+    produce(broker.bootstrap, topic, values)
+
+
+def reader(broker, topic, **more):
+    kafka = {"bootstrap.servers": broker.bootstrap}
+    return OrderedConsumer(kafka, [topic], group=f"{topic}-g", **more)
+
+
+def next_of(consumer):
+    """The next delivery's sequence; a limit for all."""
+    for _ in range(30):
+        delivery = consumer.poll(1.0)
+        if delivery is not None:
+            return delivery.sequence
+    raise AssertionError("nothing came")
+
+
+def test_a_store_that_is_away_for_a_moment_loses_nothing(broker, topic_prefix):
+    topic = f"{topic_prefix}out"
+    delivered(broker, topic, [5, 6, 7])
+    away = [None, ConnectionError("the database is away"), ConnectionError("still")]
+
+    def resume(delivery):
+        if delivery.sequence == 6 and len(away) > 1:
+            raise away.pop()
+        return (1, delivery.sequence - 1)
+
+    with reader(broker, topic, resume=resume) as first:
+        assert next_of(first) == 5
+        first._lines.doubt({(topic, 0)})  # as behind a rebalance
+        for _ in range(2):
+            with pytest.raises(ConnectionError):
+                next_of(first)
+            first.commit()
+    with reader(broker, topic, resume=lambda _: (1, 5)) as second:
+        assert [next_of(second), next_of(second)] == [6, 7]
+        assert not second.holes
+    away[:] = [None, ConnectionError("once more")]
+    delivered_again = f"{topic}-2"
+    delivered(broker, delivered_again, [5, 6, 7])
+    with reader(broker, delivered_again, resume=resume) as third:
+        assert next_of(third) == 5
+        third._lines.doubt({(delivered_again, 0)})
+        with pytest.raises(ConnectionError):
+            next_of(third)
+        assert [next_of(third), next_of(third)] == [6, 7]
+        assert not third.holes
+        third.commit()
+
+
+def test_who_hears_of_a_hole_and_raises_gets_the_delivery_all_the_same(broker, topic_prefix):
+    topic, said = f"{topic_prefix}out", []
+    delivered(broker, topic, [0, 3, 4])
+
+    def on_hole(hole):
+        said.append(hole)
+        raise RuntimeError("alerting is down")
+
+    with reader(broker, topic, on_hole=on_hole) as consumer:
+        assert next_of(consumer) == 0
+        with pytest.raises(RuntimeError):
+            next_of(consumer)
+        assert [next_of(consumer), next_of(consumer)] == [3, 4]
+        assert len(said) == len(consumer.holes) == 1
+
+
+def test_what_a_reader_rests_on_is_not_the_users_to_set():
+    given = {"enable.auto.offset.store": False, "enable.auto.commit": True}
+    settings = reader_settings(given, "g", from_beginning=True)
+    assert settings["enable.auto.offset.store"] is True
+    assert settings["enable.auto.commit"] is False
