@@ -76,14 +76,19 @@ class Replay:
         return self.core.totals
 
     def take(
-        self, rows: Sequence[InputRow], now_ms: int, asked: AskedSchemas | None = None
+        self,
+        rows: Sequence[InputRow],
+        since_ms: int,
+        now_ms: int,
+        asked: AskedSchemas | None = None,
     ) -> None:
-        """Take what came until ``now_ms``; timers that were due before fire first.
+        """Take what came from ``since_ms`` until ``now_ms``.
 
-        ``asked``: schemas, where values cannot be read without.
+        Timers that were due before fire first, those that are due meanwhile behind it, as in a
+        batch of the service's. ``asked``: schemas, where values cannot be read without.
         """
         while (due := self.core.due_ms(self.plan)) is not None:
-            if due >= now_ms:
+            if due >= since_ms:
                 break
             self._step([], due)
         making = partial(_packs, [row for row in rows if self._counts(row)], self.plan)
@@ -152,7 +157,7 @@ def run(config: Config, runs: Sequence[Replay], every_ms: int) -> int:
             rows = [row for _, row in part]
             count += sum(row[0]["topic"] < inputs for row in rows)
             for each, own in zip(runs, zip(*rows, strict=True), strict=True):
-                each.take(own, (number + 1) * every_ms, asked)
+                each.take(own, number * every_ms, (number + 1) * every_ms, asked)
     for each in runs:
         each.finish()
     return count
