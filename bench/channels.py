@@ -162,12 +162,11 @@ def throughput(broker, topic, count, run, found):
 def batch_of(kind, size, count):
     """A job's words for its batches: the service's own, the copy's as large as is good for it.
 
-    There are eight of the service's where it does not know how much there is, so a smaller topic
-    has smaller ones.
+    There are four of the service's at least, so a smaller topic has smaller ones.
     """
     if kind == "copy":
         return "--batch", str(min(BATCH_RECORDS_GROWN, BATCH_BYTES // size, count // 4))
-    return () if count // 8 >= BATCH_RECORDS else ("--batch", str(count // 8))
+    return () if count // 4 >= BATCH_RECORDS else ("--batch", str(count // 4))
 
 
 def latency(bootstrap, kind, given):

@@ -30,6 +30,8 @@ and no other, has its totals, and no topic where it has nothing else. ``wrote_be
 earlier batch of the shard wrote anything."""
 
 ROW_BYTES_MAX = 256 * 2**20
+ROWS_AT_ONCE = 5
+"""They leave a worker together (`streaming.spark.worker_daemon.OUTPUT_ROWS_MAX`)."""
 PLACE = ("topic", "partition", "offset")
 REJECT = ("key", "value", "headers", "timestamp")
 
@@ -51,23 +53,22 @@ Event = tuple[bytes, dict[str, Any]]
 """An event's key, and what its JSON says."""
 
 
-def output_rows(shard: int, writes: Sequence[Write], totals: Totals) -> pd.DataFrame:
-    """A shard's rows of OUTPUT; counts the batch in ``totals`` where it writes anything."""
-    import pandas as pd  # noqa: PLC0415  (half a second to import, and the sink needs none)
+def output_rows(shard: int, writes: Iterable[Write], totals: Totals) -> Iterator[pd.DataFrame]:
+    """A shard's rows of OUTPUT, piece by piece: the sink sends the first while others are made.
 
-    filled = [(topic, _blob(part)) for topic, rows in writes for part in _parts(rows)]
+    Counts the batch in ``totals`` where it writes anything.
+    """
     wrote_before = totals.batches > 0
-    totals.batches += bool(filled)
-    rows = filled or [("", b"")]
-    return pd.DataFrame(
-        {
-            "shard": [shard] * len(rows),
-            "topic": [topic for topic, _ in rows],
-            "rows": [blob for _, blob in rows],
-            "totals": [*[""] * (len(rows) - 1), totals.to_json()],
-            "wrote_before": [wrote_before] * len(rows),
-        }
-    )
+    waiting: list[tuple[str, bytes]] = []
+    for topic, rows in writes:
+        for part in _parts(rows):
+            if len(waiting) == ROWS_AT_ONCE:
+                yield _frame(shard, waiting, wrote_before=wrote_before)
+                waiting = []
+            waiting.append((topic, _blob(part)))
+    totals.batches += bool(waiting)
+    last = waiting or [("", b"")]
+    yield _frame(shard, last, totals.to_json(), wrote_before=wrote_before)
 
 
 def output_rows_of(shard: int, write: Write, *, wrote_before: bool) -> Iterator[pd.DataFrame]:
@@ -81,11 +82,24 @@ def output_row(
     shard: int, topic: str = "", rows: bytes = b"", totals: str = "", *, wrote_before: bool
 ) -> pd.DataFrame:
     """One row of OUTPUT."""
-    import pandas as pd  # noqa: PLC0415
+    return _frame(shard, [(topic, rows)], totals, wrote_before=wrote_before)
 
-    columns = (shard, topic, rows, totals, wrote_before)
-    names = ("shard", "topic", "rows", "totals", "wrote_before")
-    return pd.DataFrame({name: [value] for name, value in zip(names, columns, strict=True)})
+
+def _frame(
+    shard: int, rows: Sequence[tuple[str, bytes]], totals: str = "", *, wrote_before: bool
+) -> pd.DataFrame:
+    """Rows of OUTPUT, the last of which has ``totals``."""
+    import pandas as pd  # noqa: PLC0415  (half a second to import, and the sink needs none)
+
+    return pd.DataFrame(
+        {
+            "shard": [shard] * len(rows),
+            "topic": [topic for topic, _ in rows],
+            "rows": [blob for _, blob in rows],
+            "totals": [*[""] * (len(rows) - 1), totals],
+            "wrote_before": [wrote_before] * len(rows),
+        }
+    )
 
 
 def _blob(rows: pa.Table) -> bytes:

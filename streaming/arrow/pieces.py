@@ -21,31 +21,40 @@ Piece: TypeAlias = Any
 
 def varints(*columns: NDArray[np.integer]) -> pa.Array:
     """Each row's numbers as zigzag varints (KIP-98), one behind the other; at most 64 bits."""
-    parts, masks = [], []
-    for column in columns:
-        wide = column.astype(np.int64)
-        zigzag = (wide << 1 ^ wide >> 63).view(np.uint64)
-        size = max(1, -(-int(zigzag.max(initial=0)).bit_length() // 7))
-        shifted = zigzag[:, None] >> (np.arange(size, dtype=np.uint64) * np.uint64(7))[None, :]
-        more = np.zeros(shifted.shape, np.uint8)
-        more[:, :-1] = (shifted[:, 1:] != 0) * np.uint8(0x80)
-        parts.append((shifted & np.uint64(0x7F)).astype(np.uint8) | more)
-        mask = shifted != 0
-        mask[:, 0] = True
-        masks.append(mask)
-    matrix, mask = np.concatenate(parts, axis=1), np.concatenate(masks, axis=1)
-    ends = np.zeros(len(matrix) + 1, np.int32)
-    np.cumsum(mask.sum(axis=1), out=ends[1:])
-    data = pa.py_buffer(np.ascontiguousarray(matrix[mask]))
-    return pa.BinaryArray.from_buffers(pa.binary(), len(matrix), [None, pa.py_buffer(ends), data])
+    zigzags = [_zigzag(column) for column in columns]
+    sizes = [max(1, -(-int(each.max(initial=0)).bit_length() // 7)) for each in zigzags]
+    rows = len(zigzags[0])
+    matrix = np.empty((rows, sum(sizes)), np.uint8)
+    is_there = np.ones(matrix.shape, np.bool_)
+    lengths = np.full(rows, len(columns), np.int32)
+    for rest, size, begin in zip(zigzags, sizes, np.cumsum(sizes) - sizes, strict=True):
+        seven, low = rest.dtype.type(7), rest.dtype.type(0x7F)
+        for at in range(begin, begin + size - 1):
+            byte = (rest & low).astype(np.uint8)
+            rest = rest >> seven  # noqa: PLW2901
+            is_there[:, at + 1] = more = rest != 0
+            matrix[:, at] = byte | more.view(np.uint8) << 7
+            lengths += more
+        matrix[:, begin + size - 1] = rest
+    ends = np.zeros(rows + 1, np.int32)
+    np.cumsum(lengths, out=ends[1:])
+    data = pa.py_buffer(np.ascontiguousarray(matrix[is_there]))
+    return pa.BinaryArray.from_buffers(pa.binary(), rows, [None, pa.py_buffer(ends), data])
+
+
+def _zigzag(numbers: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
+    """The numbers without their signs, in four bytes each where that is enough."""
+    wide = numbers.astype(np.int64, copy=False)
+    zigzag = (wide << 1 ^ wide >> 63).view(np.uint64)
+    return zigzag.astype(np.uint32) if zigzag.max(initial=0) < 1 << 32 else zigzag
 
 
 def varint_sizes(numbers: Int64s) -> Int64s:
     """How many bytes each number's varint has."""
-    zigzag = (numbers << 1 ^ numbers >> 63).view(np.uint64)
+    zigzag = _zigzag(numbers)
     sizes = np.ones(len(numbers), np.int64)
     for bits in range(7, int(zigzag.max(initial=0)).bit_length(), 7):
-        sizes += zigzag >> np.uint64(bits) != 0
+        sizes += zigzag >= zigzag.dtype.type(1 << bits)
     return sizes
 
 

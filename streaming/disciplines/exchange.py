@@ -226,7 +226,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
             for target, words in said.outgoing
         ]
         writes.append((self.plan.transit, self._transit(sealed)))
-        yield output_rows(key, writes, core.totals)
+        yield from output_rows(key, writes, core.totals)
 
     def _note_times(self, totals: Totals, work: ShardWork, outcome: ShardOutcome) -> None:
         """Note what progress marks rest on."""

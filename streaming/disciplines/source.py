@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-BATCH_RECORDS, BATCH_RECORDS_GROWN = 500_000, 2_000_000
+BATCH_RECORDS, BATCH_RECORDS_GROWN = 1_000_000, 2_000_000
 """Of a batch where nobody says how many: of a small state, and of the largest."""
 
 

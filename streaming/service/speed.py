@@ -15,7 +15,7 @@ FIRST_DELIVERIES, FIRST_UNKNOWN = 100_000, 1_000
 """The same where a record may have several deliveries: the number of these, and the number of
 records where none was counted yet, as a command may have made a group of thousands."""
 
-BATCH_SECONDS_MAX = 4.0
+BATCH_SECONDS_MAX = 2.0
 """Readers may wait this long for a batch, going by the one before it."""
 
 GROWTH = 4

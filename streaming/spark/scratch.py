@@ -27,7 +27,7 @@ SHORT_MAX = 40
 LARGE_ROWS = "spark.sequencer.largeRows"
 """Where large rows stay (`streaming.arrow.large_rows`), as a setting of the session's."""
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-ROWS_BYTES, REFERENCES_BYTES = str(4 * 2**20), "4096"
+ROWS_BYTES, REFERENCES_BYTES = str(4 * 2**20), "512"
 """Arrow's buffers grow by doubling; up to 16 MiB its allocator keeps them, larger ones are taken
 from the system anew for each batch. Rows that are references are small, and what they refer to is
 not: the sink gets each few."""

@@ -7,13 +7,15 @@ of, for all records together; and each column is gathered at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from streaming.arrow.columns import Int64s
+from streaming.arrow.columns import Bools, Int64s
 from streaming.arrow.schemas import (
     CREATE_TIME,
     HEADERS,
@@ -28,7 +30,15 @@ FEW = 16
 """So few rows with more headers are stepped through one by one."""
 FEW_BATCHES = 80
 """So few batches as well: a step through all of them takes as long as through 80 records."""
+STRETCH = 64
+"""About how many records of a batch are found one after the other, beside those of other stretches.
+"""
+WINDOWS_SHARE, GUESSES_MAX = 4, 16
+"""Which share of all bytes is looked at, and how many places are tried for each stretch, at most:
+beyond that records are found one by one. Bytes may be hostile."""
 VARINT_BITS_MAX = 70
+NUMBERS_BYTES = 40
+"""No fewer bytes than a size, the attributes and two deltas may have."""
 
 Omitted = tuple[int, ...]
 """Fields of a batch that its records omit: number of records, topic, partition, base offset, first
@@ -58,9 +68,10 @@ def columns(
     whole, begin = _in_one(bodies)
     data = np.frombuffer(whole, np.uint8)
     records, topic, partition, base, first_ms, own_ms, wanted, stop = np.array(omitted, np.int64).T
-    at, size = _places(whole, begin, records)
+    sizes = np.array([each.size for each in bodies])
+    at, size = _places(whole, begin, sizes, records)
     last = np.cumsum(records) - 1
-    if (at[last] + size[last] != begin + [each.size for each in bodies]).any():
+    if (at[last] + size[last] != begin + sizes).any():
         raise ValueError("there are more or fewer than their number")
     batch = np.repeat(np.arange(len(records)), records)
     delta_ms, p = varints(data, at + 1)  # behind the attributes
@@ -102,8 +113,11 @@ def _in_one(bodies: Sequence[Body]) -> tuple[bytes, Int64s]:
     return b"".join(parts), np.cumsum(sizes) - sizes
 
 
-def varints(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
-    """The zigzag varints at these places, and the places behind them."""
+def varints(data: Bytes, at: Int64s, *, guess: bool = False) -> tuple[Int64s, Int64s]:
+    """The zigzag varints at these places, and the places behind them.
+
+    ``guess``: one may be no number, and is any then.
+    """
     byte = data[at]
     value = (byte & 0x7F).astype(np.int64)
     at = at + 1
@@ -116,6 +130,8 @@ def varints(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
         more = more[byte > 0x7F]
         shift += 7
         if shift > VARINT_BITS_MAX:
+            if guess:
+                break
             raise ValueError("a number without an end")
     # The sign is the lowest bit; the rest is shifted as unsigned, as all 64 bits may be used.
     half = (value.view(np.uint64) >> np.uint64(1)).view(np.int64)
@@ -135,11 +151,78 @@ def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     raise ValueError("a number without an end")
 
 
-def _places(whole: bytes, begin: Int64s, records: Int64s) -> tuple[Int64s, Int64s]:
+def _places(whole: bytes, begin: Int64s, sizes: Int64s, records: Int64s) -> tuple[Int64s, Int64s]:
     """Where each record begins (behind its size), and its size; by batch.
 
-    ``begin``: where each batch's first record's size is. A step finds one record of each batch.
+    ``begin``: where each batch's first record's size is. Batches of many records are found in
+    stretches, side by side, where each ends at the next one's beginning; else record by record.
     """
+    with suppress(ValueError, IndexError):
+        guessed, counts, is_first = _stretches(whole, begin, begin + sizes, records)
+        at, size = _walked(whole, guessed, counts)
+        ends = np.cumsum(counts) - 1
+        if (is_first[1:] | ((at + size)[ends[:-1]] == guessed[1:])).all():
+            return at, size
+    return _walked(whole, begin, records)
+
+
+def _stretches(
+    whole: bytes, begin: Int64s, stop: Int64s, records: Int64s
+) -> tuple[Int64s, Int64s, Bools]:
+    """Where stretches of records may begin, how many each has, and which is its batch's first.
+
+    A guess: behind a size is a zero (the attributes), and the record that follows has the next
+    offset. How many records come before is the offset's distance to the first one's.
+    """
+    usual = int(np.median((stop - begin) // records))
+    look, width = usual * 3 // 2 + NUMBERS_BYTES, 1 + (usual >= 1 << 6) + (usual >= 1 << 13)
+    more = records // STRETCH * (stop - begin > (records // STRETCH + 2) * look)
+    plain = (begin, records, np.ones(len(begin), np.bool_))
+    if not more.any() or int(more.sum()) * look > len(whole) // WINDOWS_SHARE:
+        return plain
+    data = np.frombuffer(whole, np.uint8)
+    batch = np.repeat(np.arange(len(begin)), more)
+    nth = np.arange(1, len(batch) + 1) - np.repeat(np.cumsum(more) - more, more)
+    target = begin[batch] + (stop - begin)[batch] * nth // (more[batch] + 1)
+    windows = sliding_window_view(data, look)[target]
+    guess, place = np.nonzero(_may_begin(windows, width))
+    if len(guess) > GUESSES_MAX * len(target):
+        return plain
+    at, batch = target[guess] + place, batch[guess]
+    delta, behind = _offset_at(data, at, stop[batch])
+    after, _ = _offset_at(data, behind, stop[batch])
+    good = np.flatnonzero((after == delta + 1) & (delta > 0) & (after < records[batch]))
+    good = good[np.unique(guess[good], return_index=True)[1]]
+    # Each has more records before it than those before: all together have the batch's number.
+    rank = batch[good] * int(records.max()) + delta[good]
+    good = good[np.diff(np.maximum.accumulate(rank), prepend=-1) > 0]
+    at = np.concatenate([begin, at[good]])
+    batch = np.concatenate([np.arange(len(begin)), batch[good]])
+    before = np.concatenate([np.zeros(len(begin), np.int64), delta[good]])
+    order = np.argsort(batch, kind="stable")
+    at, batch, before = at[order], batch[order], before[order]
+    is_first = np.diff(batch, prepend=-1) > 0
+    counts = np.where(np.append(is_first[1:], True), records[batch], np.append(before[1:], 0))
+    return at, counts - before, is_first
+
+
+def _may_begin(windows: Bytes, width: int) -> Bools:
+    """Where the bytes of rows look like a size of this width and a zero behind it."""
+    found: Bools = (windows[:, width:] == 0) & (windows[:, width - 1 : -1] < 0x80)
+    return found & (windows[:, :-width] >= 0x80) if width > 1 else found
+
+
+def _offset_at(data: Bytes, at: Int64s, stop: Int64s) -> tuple[Int64s, Int64s]:
+    """The offset's delta of the record whose size is here, and the place behind it; -1: none is."""
+    size, at = varints(data, np.minimum(at, stop - NUMBERS_BYTES), guess=True)
+    is_record = (size > 0) & (size <= stop - at) & (data[at] == 0)
+    _, p = varints(data, at + 1, guess=True)
+    delta, _ = varints(data, p, guess=True)
+    return np.where(is_record, delta, -1), np.where(is_record, at + size, stop)
+
+
+def _walked(whole: bytes, begin: Int64s, records: Int64s) -> tuple[Int64s, Int64s]:
+    """Records from one to the next; a step finds one record of each batch or stretch."""
     first = np.cumsum(records) - records
     data = np.frombuffer(whole, np.uint8)
     at, size = np.empty((2, int(records.sum())), np.int64)

@@ -104,11 +104,11 @@ class ChannelOperator(ShardOperator[ChannelPlan, "ChannelCore"]):
                 'Send the missing label, or set the policy to "skip" or "wait"; then start again.',
             ) from gap
         if plan.compression:
-            writes = [(topic, _encoded(plan, topic, rows, now_ms)) for topic, rows in writes]
+            writes = ((topic, _encoded(plan, topic, rows, now_ms)) for topic, rows in writes)
         else:
-            writes = [(topic, plain_values(rows)) for topic, rows in writes]
+            writes = ((topic, plain_values(rows)) for topic, rows in writes)
         core.totals.due_ms = core.due_ms(self.configured)
-        yield output_rows(key, writes, core.totals)
+        yield from output_rows(key, writes, core.totals)
 
 
 def _encoded(plan: ChannelPlan, topic: str, records: pa.Table, now_ms: int) -> pa.Table:
@@ -136,8 +136,8 @@ class ChannelCore(Core):
 
     def step(
         self, packs: Sequence[bytes], plan: ChannelPlan, refused: Refused = NOTHING_REFUSED
-    ) -> list[Write]:
-        """Take a batch's packs by a plan; return what is to be written."""
+    ) -> Iterator[Write]:
+        """Take a batch's packs by a plan; yield what is to be written, made on demand."""
         self.shard, writes = step_shard(self.shard, packs, self.clock_ms, plan, refused)
         return writes
 
@@ -171,8 +171,8 @@ def step_shard(
     now_ms: int,
     plan: ChannelPlan,
     refused: Refused = NOTHING_REFUSED,
-) -> tuple[ChannelShard, list[Write]]:
-    """Take one batch's packs of a shard; the new shard and what it writes.
+) -> tuple[ChannelShard, Iterator[Write]]:
+    """Take one batch's packs of a shard; the new shard and what it writes, one by one.
 
     Packs may come in any order: rows are sorted by topic, partition and offset, so that a repeated
     batch gives the same bytes. ``refused``: what Kafka refused in earlier runs of the batch.
@@ -208,11 +208,6 @@ def step_shard(
     after = records.after(outcome.held_row, outdated, pool, timed=bool(plan.progress))
     answers, parts, acted = (asked + asked_among).answers(outcome.answers, now_ms)
     notice_rows = notices(outcome, acted, plan, now_ms)
-    writes = [(plan.output, table) for table in deliveries(pool, outcome, notice_rows, plan)]
-    writes += [
-        (plan.rejects, refused.stripped(table, now_ms))
-        for table in _rejects(pool, outcome, dropped, details, plan)
-    ]
     totals = _count(shard.totals, outcome, len(arrived), int(dropped.sum()))
     _measure(totals, outcome, now_ms - shard.state.held.since_ms)
     totals.read = len(batch)
@@ -223,11 +218,18 @@ def step_shard(
     totals.answers = [answer for _, answer in answers[:ANSWERS_MAX]]
     totals.waiting = waiting_report(shard.state, outcome.state)
     events = [event_of(event, plan.pipeline, now_ms) for event in outcome.events] + answers
-    if events:
-        writes.append((plan.events, output.events(events)))
-    if outcome.wanted:
-        writes.append((plan.wanted, output.events([*map(wanted_of, outcome.wanted)])))
-    return replace(shard, state=outcome.state, records=after, totals=totals), writes
+
+    def writes() -> Iterator[Write]:
+        for table in deliveries(pool, outcome, notice_rows, plan):
+            yield plan.output, table
+        for table in _rejects(pool, outcome, dropped, details, plan):
+            yield plan.rejects, refused.stripped(table, now_ms)
+        if events:
+            yield plan.events, output.events(events)
+        if outcome.wanted:
+            yield plan.wanted, output.events([*map(wanted_of, outcome.wanted)])
+
+    return replace(shard, state=outcome.state, records=after, totals=totals), writes()
 
 
 def _times(

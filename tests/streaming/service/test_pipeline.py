@@ -41,8 +41,8 @@ def test_without_a_pace_the_service_says():
 
 def test_a_batch_has_as_many_records_as_the_state_has_entries():
     speed = Speed(Pace())
-    assert records(speed) == records(speed, kept=499_999) == 500_000
-    assert records(speed, kept=700_000) == 700_000
+    assert records(speed) == records(speed, kept=999_999) == 1_000_000
+    assert records(speed, kept=1_200_000) == 1_200_000
     assert records(speed, kept=10**9) == 2_000_000
     assert records(speed, kept=10**9, batch_records_max=600_000) == 600_000, "as it was asked for"
 
@@ -50,9 +50,9 @@ def test_a_batch_has_as_many_records_as_the_state_has_entries():
 def test_entries_of_the_state_are_counted_as_they_are_now():
     progress = Progress(**FAST)
     limits = Speed(Pace()).limits(Service(), progress)
-    assert limits.records_now() == 500_000
-    progress.shards |= {0: Totals(channels=300_000, held=100_000), 1: Totals(channels=350_000)}
-    assert limits.records_now() == 750_000
+    assert limits.records_now() == 1_000_000
+    progress.shards |= {0: Totals(channels=600_000, held=100_000), 1: Totals(channels=350_000)}
+    assert limits.records_now() == 1_050_000
 
 
 def test_a_batch_has_fewer_records_where_those_before_had_many_deliveries():
@@ -86,10 +86,10 @@ def test_the_first_batch_is_small_and_the_next_ones_have_what_there_is_time_for(
         progress.measure(before, seconds)
         return read
 
-    assert [batch(0.5), batch(1.5), batch(1.5)] == [50_000, 400_000, 500_000]
-    assert [batch(20.0), batch(8.0), batch(4.5)] == [500_000, 100_000, 50_000], "slower"
-    assert [batch(2.0), batch(2.5)] == [50_000, 200_000], "most of it was not the records'"
-    assert [batch(4.0), batch(400.0)] == [320_000, 320_000]
+    assert [batch(0.25), batch(0.5), batch(1.5)] == [50_000, 400_000, 1_000_000]
+    assert [batch(10.0), batch(4.0), batch(2.25)] == [1_000_000, 200_000, 100_000], "slower"
+    assert [batch(1.0), batch(1.25)] == [88_888, 355_552], "most of it was not the records'"
+    assert [batch(2.0), batch(200.0)] == [568_883, 568_883]
     assert batch(1.0) == 50_000, "none is smaller than the first"
     slow = {"last_records": 1, "last_seconds": 9.0}
     assert records(Speed(Pace()), last=slow, kept=80_000) == 80_000, "as the state has entries"
@@ -111,7 +111,7 @@ def test_the_first_batch_is_smaller_where_records_may_have_many_deliveries():
         limits = speed.limits(Service(), progress)
         assert limits.records_now() == first
         progress.last_records, progress.last_seconds = FAST.values()
-        assert limits.records_now() == min(500_000, 10**6 * seen // max(seen, delivered))
+        assert limits.records_now() == min(10**6, 10**6 * seen // max(seen, delivered))
 
 
 def report(**ends):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from streaming.arrow.output import ROWS_AT_ONCE
 from streaming.spark import worker_daemon
 from streaming.spark.worker_daemon import OUTPUT_ROWS_MAX, PRELOAD, WHOLE_EVERY, _Garbage
 
@@ -135,3 +136,7 @@ def test_spark_ends_no_stream_because_its_task_is_to_end():
             assert classes
             users += [name for name in classes if b"ContextAwareIterator" in jar.read(name)]
     assert users == []
+
+
+def test_what_a_shard_hands_on_leaves_the_worker_at_once():
+    assert ROWS_AT_ONCE == OUTPUT_ROWS_MAX + 1

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -99,7 +100,7 @@ def test_a_replayed_batch_gives_the_same_bytes(seed):
             given = packs(records[batch * 60 : batch * 60 + 60], rng)
             after, writes = step_shard(shard, given, 1000 + 30 * batch, p)
             assert after.totals.read == 60
-            outputs.append(output_rows(0, writes, after.totals).to_dict("list"))
+            outputs.append(pd.concat(output_rows(0, writes, after.totals)).to_dict("list"))
             row = encode_shard(after)
         ends.append((row, outputs))
     assert ends[0] == ends[1] == ends[2]
@@ -189,9 +190,10 @@ def test_ipc_of_a_slice_carries_only_the_slice():
 
 def test_much_for_a_topic_is_cut_into_rows(monkeypatch):
     table = pa.table({"key": [b"%d" % n for n in range(100)], "value": [b"x" * 50] * 100})
-    whole = output_rows(0, [("t", table), ("none", table.slice(0, 0))], Totals())
+    writes = [("t", table), ("none", table.slice(0, 0))]
+    whole = pd.concat(output_rows(0, writes, Totals()))
     monkeypatch.setattr(output, "ROW_BYTES_MAX", 1000)
-    cut = output_rows(0, [("t", table), ("none", table.slice(0, 0))], Totals())
+    cut = pd.concat(output_rows(0, writes, Totals()))
     assert len(whole) == 1
     assert len(cut) > 5
     assert pa.concat_tables(map(from_ipc, cut["rows"])).to_pylist() == table.to_pylist()

@@ -3,6 +3,7 @@
 import json
 import random
 
+import pandas as pd
 import pytest
 
 from sequencer import LinearLabels, OrderedProxy
@@ -75,8 +76,8 @@ def run(batches, plan):
     for now, records in batches:
         shard = decode_shard(row, record_schema(plan))
         after, writes = step_shard(shard, pack(records, plan), now, plan)
-        row = encode_shard(after)
-        wrote.append((row, output_rows(0, writes, after.totals).to_dict("list")))
+        row, writes = encode_shard(after), [*writes]
+        wrote.append((row, pd.concat(output_rows(0, writes, after.totals)).to_dict("list")))
         for topic, table in writes:
             rows = table.to_pylist()
             if topic == "p.events":
