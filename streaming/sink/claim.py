@@ -2,8 +2,10 @@
 
 The driver of a pipeline has a transactional id of its own. To take it fences the driver that had
 it; before each batch is written the driver commits a transaction, which only the last one can. With
-it goes the number of its session. Kafka numbers sessions in the order in which they begin, so a
-driver that starts again after a failure knows whether another began behind it.
+it goes its session: a producer id and an epoch. Of one id Kafka counts the epochs up, so a driver
+that starts again after a failure knows whether another began behind it. A new id (when the epochs
+are used up, or Kafka has forgotten the transactional id) may be lower than the last, as each broker
+has a block of ids of its own.
 """
 
 from __future__ import annotations
@@ -23,18 +25,23 @@ TRIES_MAX = 3
 """A late request of ours may fence what we have just begun."""
 OWN_MAX = 100
 """How many of its last sessions a driver remembers as its own."""
+NO_PRODUCER = -1
 
-SessionNumber = tuple[int, int]
+ProducerSession = tuple[int, int]
 """A producer id and its epoch."""
 
 
 class Claim:
     """A driver's hold on its pipeline's checkpoint; raises Fenced once another has taken it."""
 
+    _first: ProducerSession | None = None
+    """Its first session."""
+    _id_before: int | None = None
+    """The producer id of whoever had it when this driver began; NO_PRODUCER: nobody."""
+    _has_taken = False
+
     def __init__(self, plan: Plan) -> None:
-        self._first: SessionNumber | None = None
-        self._own: deque[SessionNumber] = deque(maxlen=OWN_MAX)
-        self._has_taken = False
+        self._own: deque[ProducerSession] = deque(maxlen=OWN_MAX)
         self._producer = BatchProducer(
             own_settings(plan.producer),
             transactional_id=plan.driver_id,
@@ -67,14 +74,18 @@ class Claim:
         """Fenced where a session committed last that is not ours, and began behind our first.
 
         After an idle week Kafka does not know who did. A coordinator that is deposed, and does not
-        know, names an older one.
+        know, names an older one: of the same producer id, or of the one that was there before us.
         """
         session = _session_in(noted)
         if session is None:  # of a version that noted something else
             is_newer = bool(noted) and self._has_taken
-        else:
+        elif self._first is None or session[0] == self._first[0]:
             is_newer = self._first is not None and session > self._first
-        if is_newer and session not in self._own:
+        else:
+            is_newer = self._id_before not in (None, session[0])
+        if session is not None and session in self._own:
+            self._own.append(session)  # others that never committed must not push it out
+        elif is_newer:
             raise failures.fenced()
 
     def _take(self) -> None:
@@ -82,7 +93,10 @@ class Claim:
             self._producer.begin_session()
             self._own.append(self._producer.producer)
             self._first = self._first or self._producer.producer
-            self._require_untaken(self._producer.progress()[1])
+            noted = self._producer.progress()[1]
+            if self._id_before is None:
+                self._id_before = (_session_in(noted) or (NO_PRODUCER, 0))[0]
+            self._require_untaken(noted)
         self._commit(0)
         self._has_taken = True
 
@@ -100,7 +114,7 @@ class Claim:
             self._producer.finish()
 
 
-def _session_in(noted: str) -> SessionNumber | None:
+def _session_in(noted: str) -> ProducerSession | None:
     """The session that a driver noted."""
     producer, _, epoch = noted.partition("/")
     is_session = producer.isdecimal() and epoch.isdecimal()

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from streaming.disciplines.plan import Plan
 from streaming.errors import Fenced, KafkaUnavailable
 from streaming.sink import producer
-from streaming.sink.claim import Claim
+from streaming.sink.claim import OWN_MAX, Claim
 from tests.kafka_helpers import create_topics
 
 
@@ -101,8 +101,12 @@ def test_a_late_request_of_its_own_does_not_end_who_begins(broker, topic_prefix)
 class Group:
     """What Kafka knows of a claim: the last session, and what committed last."""
 
-    def __init__(self, committed=""):
-        self.session, self.committed = 0, committed
+    def __init__(self, committed="", producer=7):
+        self.producer, self.session, self.committed = producer, 0, committed
+
+    def renumber(self, producer):
+        """Give the transactional id another producer id, whose epochs begin again."""
+        self.producer, self.session = producer, -1
 
 
 class Pretended:
@@ -121,7 +125,7 @@ class Pretended:
 
     def begin_session(self):
         self.group.session += 1
-        self.producer, self.is_reusable = (7, self.group.session), True
+        self.producer, self.is_reusable = (self.group.producer, self.group.session), True
 
     def begin(self):
         pass
@@ -141,7 +145,7 @@ class Pretended:
         if callable(fault):
             fault()
             raise KafkaUnavailable("what gave the progress was no longer in charge", "", "")
-        if fault == "fenced" or self.producer[1] != self.group.session:
+        if fault == "fenced" or self.producer != (self.group.producer, self.group.session):
             raise Fenced("fenced")
         self.group.committed = self.sent
         if fault == "answer lost":
@@ -151,7 +155,7 @@ class Pretended:
 
 def taking(producer):
     made = object.__new__(Claim)
-    made._first, made._own, made._has_taken, made._producer = None, deque(), False, producer
+    made._own, made._producer = deque(maxlen=OWN_MAX), producer
     return made
 
 
@@ -207,3 +211,58 @@ def test_of_two_the_one_that_began_last_stays(fault):
             first.take()
         second._producer.is_reusable = False
         second.renew(1)
+
+
+LOWER, HIGHER = 3, 1005
+"""Producer ids: each broker has a block of its own, so a new one may be lower than the last."""
+
+
+@pytest.mark.parametrize("producer", [LOWER, HIGHER])
+def test_who_begins_with_another_producer_id_takes_it(producer):
+    group = Group("7/32766", producer)
+    here = taking(Pretended(group, ["answer lost"]))
+    with pytest.raises(KafkaUnavailable):
+        here.take()
+    here.take()
+    here.renew(1)
+    taking(Pretended(group)).take()
+    with pytest.raises(Fenced):
+        here.renew(2)
+
+
+@pytest.mark.parametrize("producer", [LOWER, HIGHER])
+def test_who_failed_before_it_committed_under_another_id_takes_it(producer):
+    group = Group()
+    here = taking(Pretended(group))
+    here.take()
+    group.renumber(producer)
+    here._producer.faults = ["fenced"] * 4
+    with pytest.raises(KafkaUnavailable):
+        here.take()
+    taking(Pretended(group)).take()
+
+
+@pytest.mark.parametrize("producer", [LOWER, HIGHER])
+def test_who_was_overtaken_under_another_id_does_not_take_it_back(producer):
+    group = Group()
+    first, second = taking(Pretended(group)), taking(Pretended(group))
+    first.take()
+    group.renumber(producer)
+    first.take()
+    second.take()
+    for _ in range(2):
+        with pytest.raises(Fenced):
+            first.take()
+    second.renew(1)
+
+
+def test_what_it_noted_last_stays_its_own_however_often_it_begins_again():
+    group = Group()
+    here = taking(Pretended(group))
+    here.take()
+    here.take()
+    here._producer.faults = [lambda: None] * 2 * OWN_MAX
+    for _ in range(2 * OWN_MAX):
+        with pytest.raises(KafkaUnavailable):
+            here.take()
+    here.take()
