@@ -161,6 +161,7 @@ class OrderedConsumer(Generic[D]):
         """The next delivery, None where none comes within the time. Repeats are passed over.
 
         Where a function of the user's raises, the next call has the delivery, which is no repeat.
+        A record that is no delivery raises once; the next call goes on behind it.
         """
         self._require_own_polls()
         self._has_polled = True

@@ -226,12 +226,11 @@ def _written(plan: Plan, *, lockable: bool) -> list[BatchProgress | None]:
 
 
 def _require_done(old: Checkpoint, plan: Plan, written: Sequence[BatchProgress | None]) -> None:
-    """JobFailed where the last batch may have been written in part: others would write it again.
+    """JobFailed where a batch was begun and is not done: others would write it again.
 
-    One that was only planned, as by a stop, is planned anew. Not where nobody can tell (delivery =
-    "at-least-once"): planned anew it may give other messages the names of those that it wrote. A
-    checkpoint that is behind what was written, as one that was put back, is
-    `streaming.service.histories`'.
+    What Kafka says of how far it was written is not relied on: a coordinator that is deposed, and
+    does not know, says less. A checkpoint that is behind what was written, as one that was put
+    back, is `streaming.service.histories`'.
     """
     status, doubtful = old.status(), old.batch_in_doubt()
     query = status.get("query")
@@ -242,7 +241,7 @@ def _require_done(old: Checkpoint, plan: Plan, written: Sequence[BatchProgress |
             UNCHANGED,
             "Start the service as it was with --accept-repeats, stop it (SIGTERM), then rescale.",
         )
-    if not status or (doubtful >= 0 and (not own or max(own) >= doubtful)):
+    if not status or doubtful >= 0:
         raise JobFailed(
             f"The last batch of pipeline {plan.pipeline} was begun, and may be written in part.",
             UNCHANGED,

@@ -36,6 +36,8 @@ STRETCH = 64
 WINDOWS_SHARE, GUESSES_MAX = 4, 16
 """Which share of all bytes is looked at, and how many places are tried for each stretch, at most:
 beyond that records are found one by one. Bytes may be hostile."""
+USUAL_BYTES_MAX = 700
+"""Larger records are so few that finding them one by one takes less than guessing."""
 VARINT_BITS_MAX = 70
 NUMBERS_BYTES = 40
 """No fewer bytes than a size, the attributes and two deltas may have."""
@@ -178,7 +180,9 @@ def _stretches(
     look, width = usual * 3 // 2 + NUMBERS_BYTES, 1 + (usual >= 1 << 6) + (usual >= 1 << 13)
     more = records // STRETCH * (stop - begin > (records // STRETCH + 2) * look)
     plain = (begin, records, np.ones(len(begin), np.bool_))
-    if not more.any() or int(more.sum()) * look > len(whole) // WINDOWS_SHARE:
+    if usual > USUAL_BYTES_MAX or not more.any():
+        return plain
+    if int(more.sum()) * look > len(whole) // WINDOWS_SHARE:
         return plain
     data = np.frombuffer(whole, np.uint8)
     batch = np.repeat(np.arange(len(begin)), more)
