@@ -160,8 +160,8 @@ class OrderedConsumer(Generic[D]):
     def poll(self, timeout_s: float = 1.0) -> D | None:
         """The next delivery, None where none comes within the time. Repeats are passed over.
 
-        Where a function of the user's raises, the next call has the delivery, which is no repeat.
-        A record that is no delivery raises once; the next call goes on behind it.
+        Where a function of the user's raises, the next call has the delivery, which is no repeat;
+        where a record is no delivery, the next call goes on behind it.
         """
         self._require_own_polls()
         self._has_polled = True
@@ -295,14 +295,9 @@ class OrderedConsumer(Generic[D]):
             return position
         if self._keys is not None and message.key() not in self._keys:
             return int(message.offset()) + 1
-        record = {
-            "topic": message.topic(),
-            "partition": message.partition(),
-            "offset": message.offset(),
-            "timestamp": message.timestamp()[1],
-            "key": message.key(),
-            "value": message.value(),
-        }
+        fields = ("topic", "partition", "offset", "key", "value")
+        record = {name: getattr(message, name)() for name in fields}
+        record["timestamp"] = message.timestamp()[1]
         headers = tuple(message.headers() or ())
         delivery: D = cast("Any", read(self._discipline, record, headers, self._prefix))
         return delivery

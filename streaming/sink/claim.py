@@ -37,7 +37,7 @@ class Claim:
     _first: ProducerSession | None = None
     """Its first session."""
     _id_before: int | None = None
-    """The producer id of whoever had it when this driver began; NO_PRODUCER: nobody."""
+    """The producer id of the holder before this driver began; NO_PRODUCER: there was none."""
     _has_taken = False
 
     def __init__(self, plan: Plan) -> None:
