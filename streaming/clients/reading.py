@@ -295,12 +295,16 @@ class OrderedConsumer(Generic[D]):
             return position
         if self._keys is not None and message.key() not in self._keys:
             return int(message.offset()) + 1
-        fields = ("topic", "partition", "offset", "key", "value")
-        record = {name: getattr(message, name)() for name in fields}
-        record["timestamp"] = message.timestamp()[1]
+        record = {
+            "topic": message.topic(),
+            "partition": message.partition(),
+            "offset": message.offset(),
+            "timestamp": message.timestamp()[1],
+            "key": message.key(),
+            "value": message.value(),
+        }
         headers = tuple(message.headers() or ())
-        delivery: D = cast("Any", read(self._discipline, record, headers, self._prefix))
-        return delivery
+        return cast("D", read(self._discipline, record, headers, self._prefix))
 
     def _committed(self, error: Any, places: list[Any]) -> None:
         if self._parallel is not None:
