@@ -24,6 +24,10 @@ WORKING = ("Processing new data", "No new data but cleaning up state")
 """What a query's status says while a batch runs. `isTriggerActive` is also true while it asks Kafka
 for new offsets, which without a trigger interval is most of the time."""
 
+ANSWER_CHARACTERS_MAX = 4_000
+"""Java's gateway sends an answer of more than 8,192 bytes in pieces, and waits 40 ms for Python's
+(delayed) acknowledgment of one before it sends the last."""
+
 _environment_lock = threading.Lock()
 
 
@@ -35,7 +39,13 @@ def collected(frame: DataFrame) -> list[str]:
     RDD's rows share their memory within a partition, so each may have one.
     """
     rows = frame._jdf.queryExecution().logical().rdd().collect()  # noqa: SLF001
-    return [row.getString(0) for row in rows]
+    return [_text(row.getUTF8String(0)) for row in rows]
+
+
+def _text(text: Any) -> str:
+    """Return a Java text, asked for in pieces."""
+    begins = range(0, text.numChars(), ANSWER_CHARACTERS_MAX)
+    return "".join(text.substring(at, at + ANSWER_CHARACTERS_MAX).toString() for at in begins)
 
 
 def begin_workers(spark: SparkSession, tasks: int) -> None:

@@ -37,8 +37,9 @@ from pyspark import daemon
 
 from streaming.spark.stream_end import reading_whole_input
 
-WHOLE_EVERY = 500
-"""Cycles among objects that outlived a task are collected once in this many tasks."""
+WHOLE_EVERY = 5_000
+"""Cycles among objects that outlived a task are collected once in this many tasks, for which the
+next one waits for 100 ms."""
 THRESHOLDS = (100_000, 50, 100)
 """This many new objects (`gc.set_threshold`) before garbage is collected within a task."""
 OUTPUT_ROWS_MAX = 4

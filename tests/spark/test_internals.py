@@ -89,6 +89,13 @@ JAVA_NAMES = {
         "rdd()",
     ],
     f"{SQL}execution.QueryExecution": ["logical()"],
+    f"{SQL}catalyst.expressions.UnsafeRow": ["getUTF8String(int)"],
+    "org.apache.spark.unsafe.types.UTF8String": [
+        "fromString(String)",
+        "numChars()",
+        "substring(int, int)",
+        "toString()",
+    ],
     f"{SINKS}PythonForeachBatchHelper": [
         "callForeachBatch(DataStreamWriter, PythonForeachBatchFunction)"
     ],
