@@ -181,11 +181,12 @@ class Carrier:
         self._begun.set()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Write one batch. Raises StopRequested before a batch, BatchFailed where one fails."""
-        has_begun = self._begun.wait(BEGIN_SECONDS_MAX)
-        if self.stopping.is_set():
-            raise StopRequested
-        if not has_begun:
+        """Write one batch. Raises BatchFailed where it fails; see also `SchemaKeeper.find`.
+
+        A stop that comes between the batch's plan and this call lets it be written: a planned batch
+        is in doubt for the next start, which needs Kafka's progress to tell that it is not written.
+        """
+        if not self._begun.wait(BEGIN_SECONDS_MAX):
             self.failure = SequencerError(
                 f"Spark did not say the query's name within {BEGIN_SECONDS_MAX} s.", NOT_FINISHED
             )
