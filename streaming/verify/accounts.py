@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from sequencer.judging.invariants import SENDER_ORDER
 from streaming.places import Place
 from streaming.verify.added import Reject, reject
+from streaming.verify.columns import Column
 from streaming.verify.commands import Event, coordinates
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, text
@@ -59,7 +59,7 @@ class Material:
 class Messages:
     """What the judge knows of each message, under its number: names, and a hash of its bytes."""
 
-    contents: Sequence[int]
+    contents: Column
     name: Callable[[int], str]
 
 
@@ -114,13 +114,13 @@ def match(
     order: Iterable[int],
     messages: Messages,
     histories: Histories,
-) -> tuple[array[int], set[int]]:
+) -> tuple[Column, set[int]]:
     """The input of each message (-1: none) and the messages whose input is not certain.
 
     ``order``: the messages, those of one sender in the order that the service gave them.
     """
     matching = Matching(inputs)
-    of = array("q", [-1]) * len(messages.contents)
+    of = Column(len(messages.contents), -1)
     unsure = set()
     for message in order:
         content = messages.contents[message]
@@ -148,8 +148,7 @@ def refused_copies(
             verdict.find("wrong-undelivered", f"{event.where}: there is no such message")
             continue
         message = inputs.message[record]
-        history = histories.by_key.get(key)
-        if message >= 0 and history is not None and history.has(message):
+        if message >= 0 and histories.has(key, message):
             verdict.find("wrong-undelivered", f"{event.where}: {text(key)} got it")
         copies.add((key, message))
     return copies
@@ -222,7 +221,7 @@ PLACE = re.compile(rb"([A-Za-z0-9._-]{1,249})/(\d{1,9})@(\d{1,18})")
 class SenderLines:
     """A sender's messages in the order in which they stand in its input partition."""
 
-    def __init__(self, verdict: Verdict, inputs: Inputs, of: array[int], unsure: set[int]) -> None:
+    def __init__(self, verdict: Verdict, inputs: Inputs, of: Column, unsure: set[int]) -> None:
         self.verdict = verdict
         self.inputs = inputs
         self.of = of

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from streaming.places import Place
+from streaming.verify.columns import Column
 from streaming.verify.commands import DONE, Command
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Inputs
 from streaming.verify.memberships import Group
 
-Names = Sequence[tuple[bytes, int, int]]
+Names = Iterable[tuple[bytes, int, int]]
 """Group, version and number of each message."""
 
 
@@ -22,7 +23,7 @@ def judge_places(
     events: Mapping[Place, int],
     names: Names,
     inputs: Inputs,
-    of: Sequence[int],
+    of: Column,
 ) -> None:
     """What a partition has of a group before a change has a lower version, what is behind it not.
 
@@ -88,7 +89,7 @@ def judge_removals(
     events: Mapping[Place, int],
     names: Names,
     inputs: Inputs,
-    of: Sequence[int],
+    of: Column,
     absent: Iterable[int],
 ) -> None:
     """What a partition has before a removal finds the group there, and what is behind it does not.

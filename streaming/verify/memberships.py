@@ -5,7 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
 
+from streaming.verify.columns import Column, Strand
 from streaming.verify.commands import DONE, Command, Event
 from streaming.verify.faults import Verdict
 
@@ -267,14 +269,35 @@ def _missing(verdict: Verdict, command: Command, after: Event | None) -> None:
     verdict.find("missing-event", f"{command.where} has no event {EVENTS[command.op]}{why}")
 
 
-@dataclass(slots=True)
 class Version:
-    """The messages of a group under one version: numbers, rising, and how many each key got."""
+    """The messages of a group under one version, by rising number, and how many each key got."""
 
-    numbers: list[int] = field(default_factory=list)
-    messages: list[int] = field(default_factory=list)
-    got: dict[bytes, int] = field(default_factory=dict)
-    members: Members = frozenset()
+    __slots__ = ("_late", "_store", "got", "members", "messages", "numbers")
+
+    def __init__(self, store: Column) -> None:
+        self.numbers = Strand(store)
+        self.messages = Strand(store)
+        self.got: dict[bytes, int] = {}
+        self.members: Members = frozenset()
+        self._late: list[tuple[int, int]] = []
+        self._store = store
+
+    def take(self, number: int, message: int) -> None:
+        """Add a message."""
+        if len(self.numbers) and number < self.numbers[-1]:
+            self._late.append((number, message))
+            return
+        self.numbers.append(number)
+        self.messages.append(message)
+
+    def finish(self) -> None:
+        """Put those into their places that someone got and someone before had not."""
+        if self._late:
+            every = merge(zip(self.numbers, self.messages, strict=True), sorted(self._late))
+            self.numbers, self.messages = Strand(self._store), Strand(self._store)
+            for number, message in every:
+                self.numbers.append(number)
+                self.messages.append(message)
 
 
 def assign(

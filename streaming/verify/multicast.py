@@ -17,7 +17,6 @@ says, or causes form a cycle). Of commands and events: `unanswered`, `answered-t
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from functools import partial
 
@@ -33,6 +32,7 @@ from streaming.verify.accounts import (
     judge_rejects,
     match,
 )
+from streaming.verify.columns import Column
 from streaming.verify.commands import (
     Event,
     by_subject,
@@ -75,7 +75,8 @@ def judge(
     work.judge_handles()
     work.judge_notices()
     pairs = causal_pairs(verdict, work.inputs, work.histories, settings.due, causes)
-    work.histories.orders(work.deliveries.name, causes=pairs)
+    count = len(work.deliveries.stamps)
+    work.histories.orders(count, work.deliveries.name, causes=pairs)
     work.judge_endings()
     return verdict
 
@@ -91,7 +92,7 @@ class _Judge(Evidence):
         self.undelivered: dict[int, dict[bytes, Event]] = {}
         self.bad: dict[int, str] = {}
         self.held: set[int] = set()
-        self.of = array("q")
+        self.of = Column()
         self.owed = 0
 
     def judge_inputs(self) -> None:
@@ -104,11 +105,12 @@ class _Judge(Evidence):
             if record is not None and reject.reason == "bad-destination":
                 self.bad[record] = reject.where
         messages = Messages(deliveries.contents, deliveries.name)
-        order = deliveries.in_order()
-        self.of, unsure = match(verdict, self.inputs, order, messages, self.histories)
+        self.of, unsure = match(
+            verdict, self.inputs, deliveries.in_order(), messages, self.histories
+        )
         lines = SenderLines(verdict, self.inputs, self.of, unsure)
         lines.judge(
-            order,
+            deliveries.in_order(),
             lambda _: None,
             lambda one, two: f"{deliveries.name(one)} comes before {deliveries.name(two)}",
         )
@@ -163,7 +165,7 @@ class _Judge(Evidence):
                 continue
             known = reached.setdefault((inputs.partition[record], inputs.senders[record]), set())
             if inputs.message[record] >= 0:
-                got = self.deliveries.got[inputs.message[record]]
+                got = self.deliveries.copies.of(inputs.message[record])
                 known.update(got, self.undelivered.get(record, ()), handles)
             elif record in self.bad and wanted and b"" not in wanted:
                 self._judge_bad(record, [n for n in wanted if n[:1] == b"@"] + [*handles], known)
@@ -186,10 +188,10 @@ class _Judge(Evidence):
 
     def judge_destinations(self) -> None:
         """Every destination got it once, or was destroyed before; nobody else got it."""
-        for message, got in enumerate(self.deliveries.got):
-            record = self.of[message]
+        for message, record in enumerate(self.of):
             if record < 0:
                 continue
+            got = self.deliveries.copies.of(message)
             stamp = self.deliveries.stamps[message]
             wanted = self._wanted(record)
             undelivered = self.undelivered.get(record, {})
@@ -228,8 +230,8 @@ class _Judge(Evidence):
 
     def _judge_undelivered(self, message: int, destination: bytes, event: Event) -> None:
         witness = f"{event.where}: {self.deliveries.name(message)} to {text(destination)}"
-        if destination in self.deliveries.got[message]:
-            key = self.deliveries.got[message][destination]
+        key = self.deliveries.copies.of(message).get(destination)
+        if key is not None:
             self.verdict.find("wrong-undelivered", f"{witness}: {self._got(message, key)}")
         elif event.fields.get("reason") not in REFUSALS and not destination.startswith(b"@"):
             self.verdict.find("wrong-undelivered", f"{witness}, which is a peer, not a node")
@@ -303,13 +305,16 @@ class _Judge(Evidence):
             elif not inputs.rejected[record]:
                 self._judge_absent(record, following.get(name, -1))
         waiting = unanswered(verdict, self.commands, due)
+        deliveries = self.deliveries
         verdict.looked_at = {
             "inputs": len(inputs),
-            "messages": len(self.deliveries.stamps) - len(self.deliveries.notices),
+            "messages": len(deliveries.stamps) - len(deliveries.notices),
             "deliveries": self.histories.count,
             "peers": len(self.histories.by_key),
             "nodes": len(self.nodes),
-            "notices": sum(len(self.deliveries.got[notice]) for notice in self.deliveries.notices),
+            "notices": sum(
+                len(self.deliveries.copies.of(notice)) for notice in self.deliveries.notices
+            ),
             "undelivered": sum(map(len, self.undelivered.values())),
             "rejects": len(self.rejects),
             "commands": len(self.commands),

@@ -1,0 +1,234 @@
+"""Columns of whole numbers that grow in files: what the judges keep of each record.
+
+What is small stays in memory; a column of more than `MEMORY_BYTES` lies in a file without a
+name in `TMPDIR`, mapped into memory: the kernel writes its pages to the disk where it needs their
+room. The file is gone when the process ends, however it ends. `streaming.verify.logs` keeps values.
+
+```
+Column   7 3 9 ...              one list of numbers, by position
+Strand   a: 7 3|9   b: 1 2|8    one of many lists: blocks in a column, the end in memory
+Index    code -> number         numbers by 64-bit code: open addressing in a column
+```
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streaming.errors import SequencerError
+
+MEMORY_BYTES = 2**20
+"""A column that is larger lies in a file."""
+BLOCK = 128
+"""Numbers of a strand that are written together."""
+CHUNK = 2**14
+"""Numbers of a column that are read together."""
+WIDTH = 8
+"""Bytes of a number."""
+
+
+def temporary_file() -> IO[bytes]:
+    """Return a file without a name."""
+    return tempfile.TemporaryFile(prefix="sequencer-verify-")
+
+
+@contextmanager
+def room_is_said() -> Iterator[None]:
+    """Say what to do where a file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        where = tempfile.gettempdir()
+        raise SequencerError(
+            f"What was read of the topics cannot be kept in {where}: {error.strerror}.",
+            "Nothing was judged.",
+            "It needs as much room there as the topics have; TMPDIR names another folder.",
+        ) from error
+
+
+class Column:
+    """Numbers of 64 bits, appended and changed by position.
+
+    ``view``: their memory and room for more, of use until the column grows.
+    """
+
+    __slots__ = ("_count", "_file", "view")
+
+    def __init__(self, count: int = 0, value: int = 0) -> None:
+        self._file: IO[bytes] | None = None
+        self.view = memoryview(bytearray(32 * WIDTH)).cast("q")
+        self._count = 0
+        if count:
+            self.reserve(count)
+            self._count = count
+            if value:
+                self.numbers()[:] = value
+
+    def reserve(self, count: int) -> None:
+        """Make room for this many numbers; room that was never used has zeros."""
+        if count <= len(self.view):
+            return
+        size = max(count, len(self.view) * 3 // 2) * WIDTH
+        before = self.view
+        if size <= MEMORY_BYTES:
+            self.view = memoryview(bytearray(size)).cast("q")
+        else:
+            is_new = self._file is None
+            with room_is_said():
+                file = self._file = self._file or temporary_file()
+                if hasattr(
+                    os, "posix_fallocate"
+                ):  # a page without room on the disk ends the process
+                    os.posix_fallocate(file.fileno(), 0, size)
+                else:
+                    file.truncate(size)
+                self.view = memoryview(mmap.mmap(file.fileno(), size)).cast("q")
+            if not is_new:
+                return
+        self.view[: len(before)] = before
+
+    def append(self, number: int) -> None:
+        """Add a number behind the others."""
+        if self._count == len(self.view):
+            self.reserve(self._count + 1)
+        self.view[self._count] = number
+        self._count += 1
+
+    def extend(self, numbers: array[int]) -> int:
+        """Add numbers behind the others; return the position of the first one."""
+        start, end = self._count, self._count + len(numbers)
+        self.reserve(end)
+        self.view[start:end] = memoryview(numbers)
+        self._count = end
+        return start
+
+    def copy(self) -> Column:
+        """Return another column with the same numbers."""
+        other = Column(self._count)
+        other.view[: self._count] = self.view[: self._count]
+        return other
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Return all as an array that shares their memory until the column grows."""
+        return np.frombuffer(self.view, np.int64, self._count)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def part(self, start: int, end: int) -> list[int]:
+        """Return the numbers from ``start`` to ``end``."""
+        return self.view[start : min(end, self._count)].tolist()
+
+    def __getitem__(self, at: int) -> int:
+        if not 0 <= at < self._count:
+            raise IndexError(at)
+        return self.view[at]
+
+    def __setitem__(self, at: int, number: int) -> None:
+        self.view[at] = number
+
+    def __iter__(self) -> Iterator[int]:
+        for start in range(0, self._count, CHUNK):
+            yield from self.part(start, start + CHUNK)
+
+
+class Strand:
+    """Numbers that are appended; full blocks of them lie in a ``store`` that many strands share."""
+
+    __slots__ = ("_blocks", "_rest", "_store")
+
+    def __init__(self, store: Column) -> None:
+        self._store = store
+        self._blocks = array("q")
+        self._rest = array("q")
+
+    def append(self, number: int) -> None:
+        """Add a number behind the others."""
+        rest = self._rest
+        rest.append(number)
+        if len(rest) == BLOCK:
+            self._blocks.append(self._store.extend(rest))
+            self._rest = array("q")
+
+    def part(self, start: int, end: int) -> Iterator[int]:
+        """Yield the numbers from ``start`` to ``end``."""
+        for block in range(start // BLOCK, -(-end // BLOCK)):
+            first = block * BLOCK
+            yield from self._block(block)[max(0, start - first) : end - first]
+
+    def backwards(self) -> Iterator[int]:
+        """Yield all from the last to the first."""
+        for block in range(len(self._blocks), -1, -1):
+            yield from reversed(self._block(block))
+
+    def _block(self, block: int) -> list[int]:
+        if block == len(self._blocks):
+            return self._rest.tolist()
+        start = self._blocks[block]
+        return self._store.part(start, start + BLOCK)
+
+    def __len__(self) -> int:
+        return len(self._blocks) * BLOCK + len(self._rest)
+
+    def __getitem__(self, at: int) -> int:
+        block, within = divmod(at if at >= 0 else at + len(self), BLOCK)
+        if block == len(self._blocks):
+            return self._rest[within]
+        return self._store[self._blocks[block] + within]
+
+    def __iter__(self) -> Iterator[int]:
+        for block in range(len(self._blocks) + 1):
+            yield from self._block(block)
+
+
+class Index:
+    """Numbers by code, a 64-bit hash; open addressing: pairs of a code and the number plus 1."""
+
+    __slots__ = ("_count", "_mask", "_pairs")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._mask = 15
+        self._pairs = Column(32)
+
+    def get(self, code: int) -> int:
+        """Return the number of a code, or -1."""
+        return self._pairs.view[self._find(code) + 1] - 1
+
+    def put(self, code: int, number: int) -> None:
+        """Give a code a number, 0 or above."""
+        at = self._find(code)
+        pairs = self._pairs.view
+        self._count += not pairs[at + 1]
+        pairs[at], pairs[at + 1] = code, number + 1
+        if self._count * 3 > self._mask * 2:
+            self._rebuild()
+
+    def _find(self, code: int) -> int:
+        """Return where a code is, or where there is room for it."""
+        pairs, mask = self._pairs.view, self._mask
+        slot = code & mask
+        while pairs[2 * slot + 1] and pairs[2 * slot] != code:
+            slot = (slot + 1) & mask
+        return 2 * slot
+
+    def _rebuild(self) -> None:
+        before = self._pairs
+        self._mask = 2 * self._mask + 1
+        self._pairs = Column(2 * (self._mask + 1))
+        pairs = self._pairs.view
+        for start in range(0, len(before), CHUNK):
+            found = before.part(start, start + CHUNK)
+            for code, number in zip(found[::2], found[1::2], strict=True):
+                if number:
+                    at = self._find(code)
+                    pairs[at], pairs[at + 1] = code, number
