@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sequencer.judging.invariants import SENDER_ORDER
 from streaming.places import Place
 from streaming.verify.added import Reject, reject
-from streaming.verify.columns import Column
+from streaming.verify.columns import Column, Progress, paced
 from streaming.verify.commands import Event, coordinates
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, text
@@ -42,6 +42,7 @@ class Settings:
     due: Ends = None
     cause_header: str = ""
     input_commands: Collection[str] = ()
+    progress: Progress = lambda *_: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ def match(
     order: Iterable[int],
     messages: Messages,
     histories: Histories,
+    progress: Progress,
 ) -> tuple[Column, set[int]]:
     """The input of each message (-1: none) and the messages whose input is not certain.
 
@@ -122,7 +124,7 @@ def match(
     matching = Matching(inputs)
     of = Column(len(messages.contents), -1)
     unsure = set()
-    for message in order:
+    for message in paced(order, "matching messages", len(of), progress):
         content = messages.contents[message]
         of[message] = matching.take(content, message)
         if content in matching.ambiguous:
@@ -239,7 +241,7 @@ class SenderLines:
         """
         latest: dict[tuple[object, bytes | None, int], int] = {}
         inputs = self.inputs
-        for message in order:
+        for message in paced(order):
             record = self.of[message]
             if record < 0 or message in self.unsure:
                 continue

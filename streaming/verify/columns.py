@@ -1,8 +1,9 @@
 """Columns of whole numbers that grow in files: what the judges keep of each record.
 
 What is small stays in memory; a column of more than `MEMORY_BYTES` lies in a file without a
-name in `TMPDIR`, mapped into memory: the kernel writes its pages to the disk where it needs their
-room. The file is gone when the process ends, however it ends. `streaming.verify.logs` keeps values.
+name in `TMPDIR`, which is gone when the process ends, however it ends. It is mapped into memory;
+`paced` gives its pages back now and then: the kernel keeps them as long as it has room, or writes
+them to the disk. `streaming.verify.logs` keeps values.
 
 ```
 Column   7 3 9 ...              one list of numbers, by position
@@ -17,12 +18,10 @@ import mmap
 import os
 import tempfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import IO, TypeVar
+from weakref import WeakSet
 
 from streaming.errors import SequencerError
 
@@ -34,6 +33,12 @@ CHUNK = 2**14
 """Numbers of a column that are read together."""
 WIDTH = 8
 """Bytes of a number."""
+PACE = 5_000
+"""Items between two times that pages are given back."""
+
+Item = TypeVar("Item")
+Progress = Callable[[str, int, int], None]
+"""Gets what is being done, how much of it is done, and of how much."""
 
 
 def temporary_file() -> IO[bytes]:
@@ -61,17 +66,20 @@ class Column:
     ``view``: their memory and room for more, of use until the column grows.
     """
 
-    __slots__ = ("_count", "_file", "view")
+    __slots__ = ("__weakref__", "_count", "_file", "_map", "view")
 
     def __init__(self, count: int = 0, value: int = 0) -> None:
         self._file: IO[bytes] | None = None
+        self._map: mmap.mmap | None = None
         self.view = memoryview(bytearray(32 * WIDTH)).cast("q")
         self._count = 0
         if count:
             self.reserve(count)
             self._count = count
-            if value:
-                self.numbers()[:] = value
+        if value:
+            block = array("q", [value]) * CHUNK
+            for start in range(0, count, CHUNK):
+                self._write(start, memoryview(block)[: count - start])
 
     def reserve(self, count: int) -> None:
         """Make room for this many numbers; room that was never used has zeros."""
@@ -91,7 +99,9 @@ class Column:
                     os.posix_fallocate(file.fileno(), 0, size)
                 else:
                     file.truncate(size)
-                self.view = memoryview(mmap.mmap(file.fileno(), size)).cast("q")
+                self._map = mmap.mmap(file.fileno(), size)
+            self.view = memoryview(self._map).cast("q")
+            _mapped.add(self)
             if not is_new:
                 return
         self.view[: len(before)] = before
@@ -114,12 +124,18 @@ class Column:
     def copy(self) -> Column:
         """Return another column with the same numbers."""
         other = Column(self._count)
-        other.view[: self._count] = self.view[: self._count]
+        for start in range(0, self._count, CHUNK):
+            other._write(start, self.view[start : min(start + CHUNK, self._count)])
         return other
 
-    def numbers(self) -> NDArray[np.int64]:
-        """Return all as an array that shares their memory until the column grows."""
-        return np.frombuffer(self.view, np.int64, self._count)
+    def _write(self, start: int, numbers: memoryview) -> None:
+        self.view[start : start + len(numbers)] = numbers
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Let go of the pages that lie in a file: they are mapped again when they are needed."""
+        if self._map is not None:
+            self._map.madvise(mmap.MADV_DONTNEED)
 
     def __len__(self) -> int:
         return self._count
@@ -139,6 +155,22 @@ class Column:
     def __iter__(self) -> Iterator[int]:
         for start in range(0, self._count, CHUNK):
             yield from self.part(start, start + CHUNK)
+
+
+_mapped: WeakSet[Column] = WeakSet()
+
+
+def paced(
+    items: Iterable[Item], what: str = "", total: int = 0, progress: Progress = lambda *_: None
+) -> Iterator[Item]:
+    """Yield the items of a long loop; now and then give pages back, and say how far it is."""
+    for count, item in enumerate(items, 1):
+        yield item
+        if count % PACE == 0:
+            for column in [*_mapped]:
+                column.give_back()
+            if what:
+                progress(what, count, total)
 
 
 class Strand:
@@ -164,6 +196,14 @@ class Strand:
         for block in range(start // BLOCK, -(-end // BLOCK)):
             first = block * BLOCK
             yield from self._block(block)[max(0, start - first) : end - first]
+
+    def index(self, number: int) -> int:
+        """Return the first position of a number; ValueError where it has none."""
+        for block in range(len(self._blocks) + 1):
+            numbers = self._block(block)
+            if number in numbers:
+                return block * BLOCK + numbers.index(number)
+        raise ValueError(number)
 
     def backwards(self) -> Iterator[int]:
         """Yield all from the last to the first."""
@@ -232,3 +272,5 @@ class Index:
                 if number:
                     at = self._find(code)
                     pairs[at], pairs[at + 1] = code, number
+            before.give_back()
+            self._pairs.give_back()

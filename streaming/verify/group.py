@@ -34,7 +34,7 @@ from streaming.verify.accounts import (
     match,
     refused_copies,
 )
-from streaming.verify.columns import Column
+from streaming.verify.columns import Column, paced
 from streaming.verify.commands import (
     by_subject,
     coordinates,
@@ -52,13 +52,11 @@ from streaming.verify.inputs import is_due
 from streaming.verify.memberships import (
     OPS,
     Group,
-    Version,
-    assign,
     judge_events,
     judge_versions,
-    passed,
     replay,
 )
+from streaming.verify.versions import Version, assign, passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +117,8 @@ class _Judge(Evidence):
         repeats = self.settings.repeats_allowed
         judge_rejects(verdict, self.inputs, self.rejects, self._fits, repeats=repeats)
         messages = Messages(deliveries.contents, deliveries.name)
-        self.of, unsure = match(
-            verdict, self.inputs, deliveries.in_order(), messages, self.histories
-        )
+        order, progress = deliveries.in_order(), self.settings.progress
+        self.of, unsure = match(verdict, self.inputs, order, messages, self.histories, progress)
         self.undelivered = refused_copies(verdict, self.inputs, self.events, self.histories)
         of = self.of.copy()
         for message in unsure:
@@ -250,7 +247,8 @@ class _Judge(Evidence):
         late = filter(self._must_come, self.pending)
         due = self.settings.due
         pairs = causal_pairs(self.verdict, self.inputs, self.histories, due, causes)
-        self.histories.orders(len(self.deliveries.names), self.deliveries.name, late, pairs)
+        count, progress = len(self.deliveries.names), self.settings.progress
+        self.histories.orders(count, self.deliveries.name, late, pairs, progress)
 
     def _must_come(self, late: tuple[bytes, list[int]]) -> bool:
         """Whether a subscriber is a member in every membership that explains who got a message."""
@@ -269,7 +267,8 @@ class _Judge(Evidence):
         held = 0
         following: dict[tuple[int, bytes | None, bytes | None], int] = {}
         missing: dict[int, int] = {}
-        for record in range(len(inputs) - 1, -1, -1):
+        records = range(len(inputs) - 1, -1, -1)
+        for record in paced(records, "judging inputs", len(inputs), self.settings.progress):
             name = (inputs.partition[record], inputs.senders[record], inputs.headers[record][0][1])
             if inputs.message[record] >= 0:
                 following[name] = inputs.message[record]

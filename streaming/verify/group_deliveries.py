@@ -14,10 +14,10 @@ from streaming.verify.faults import Verdict
 from streaming.verify.group_notices import WORDS, Given, allows
 from streaming.verify.histories import Histories, History, text
 from streaming.verify.logs import Names, Values
-from streaming.verify.memberships import Version
 from streaming.verify.notices import Notice, read_notice
 from streaming.verify.overlap_numbers import OverlapNumbers, Pair, Stamps
 from streaming.verify.records import Record
+from streaming.verify.versions import Version
 
 NAMES = ("sender", "group-sequence", "group-version", "stamps", "sequence", "incarnation")
 SUBSCRIBER = "{subscriber}"
@@ -149,9 +149,10 @@ class GroupDeliveries:
     def _follow_stamps(self, record: Record, key: bytes, added: Added, message: int) -> None:
         """Keep which overlaps the stamps of a version are of, and their numbers."""
         pairs = tuple((first, second) for first, second, _ in added.stamps)
-        self.shapes.setdefault((added.group, added.version, key, pairs), str(record))
-        version = (added.group, added.version)
-        self.overlaps.take(str(record), key, version, message, added.stamps)
+        shape = (added.group, added.version, key, pairs)
+        if shape not in self.shapes:
+            self.shapes[shape] = str(record)
+        self.overlaps.take(record, key, shape[:2], message, added.stamps)
 
     def finish(self) -> None:
         """After the last delivery: versions sorted."""

@@ -12,7 +12,7 @@ from sequencer.judging.cycles import DeliveryGraph, Hop, effect_first, inverted_
 from sequencer.judging.invariants import ACYCLIC, CAUSALITY, PAIRWISE_ORDER
 from streaming.arrow.key_text import escaped
 from streaming.places import Place
-from streaming.verify.columns import Column, Index, Strand
+from streaming.verify.columns import Column, Index, Progress, Strand, paced
 from streaming.verify.faults import Verdict
 from streaming.verify.homes import Homes
 from streaming.verify.merge import Row, tied
@@ -143,7 +143,7 @@ class Histories:
             return False
         if history.number not in self._indexed:
             self._indexed.add(history.number)
-            for each in history.messages:
+            for each in paced(history.messages):
                 self._got.put(hash((history.number, each)), 0)
         return self._got.get(hash((history.number, message))) == 0
 
@@ -165,7 +165,7 @@ class Histories:
     def where(self, key: bytes, message: int) -> str:
         """Where a key got a message, for people."""
         history = self.by_key[key]
-        at = next(at for at, each in enumerate(history.messages) if each == message)
+        at = history.messages.index(message)
         topic, partition = self._names[history.partitions[at]]
         return f"{topic}/{partition}@{history.offsets[at]}"
 
@@ -182,7 +182,7 @@ class Histories:
         name: Callable[[int], str],
         late: Iterable[tuple[bytes, list[int]]] = (),
         causes: Iterable[tuple[int, int]] = (),
-        progress: Callable[[int], None] = lambda _: None,
+        progress: Progress = lambda *_: None,
     ) -> None:
         """Whether one order of all messages, this many, agrees with every key's.
 
@@ -199,10 +199,10 @@ class Histories:
             if history is not None and len(history.messages):
                 rows[key, number] = [history.messages[-1], *missing]
         pairs = [*dict.fromkeys(pair for pair in causes if pair[0] != pair[1])]
-        left = tied(rows, messages, pairs, progress)
-        if not left:
+        rest = tied(rows, messages, pairs, progress)
+        if not rest:
             return
-        graph = DeliveryGraph(tied(rows, messages) if pairs else left)
+        graph = DeliveryGraph(tied(rows, messages) if pairs else rest)
         for knot in graph.knots():
             hops = inverted_pair(knot) or shortest_cycle(knot, 3)
             receivers: list[Any] = graph.receivers
@@ -211,7 +211,7 @@ class Histories:
             witness = partial(self._hops, graph, hops, name)
             self.verdict.find("missing-delivery" if is_missing else kind, witness)
         if pairs:
-            self._judge_causes(left, pairs, name)
+            self._judge_causes(rest, pairs, name)
 
     def _judge_causes(
         self,

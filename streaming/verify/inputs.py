@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from streaming.arrow.key_text import escaped
 from streaming.places import Place
-from streaming.verify.columns import Column, Index, Strand
+from streaming.verify.columns import Column, Index, Strand, paced
 from streaming.verify.logs import Values
 from streaming.verify.records import Record
 
@@ -51,7 +51,7 @@ class Inputs:
         self.causes: list[tuple[int, bytes]] = []
         by_name: dict[tuple[str, int], int] = {}
         store = Column()
-        for record in records:
+        for record in paced(records):
             name = (record.topic, record.partition)
             if name not in by_name:
                 by_name[name] = len(self.partitions)
@@ -89,7 +89,7 @@ class Inputs:
         """The first record of a content, or -1."""
         if self._by_content is None:
             self._by_content = Index()
-            for record in range(len(self) - 1, -1, -1):
+            for record in paced(range(len(self) - 1, -1, -1)):
                 self._by_content.put(self.content[record], record)
         return self._by_content.get(content)
 
@@ -129,7 +129,7 @@ class Matching:
         self.ambiguous: set[int] = set()
         self._first = Index()
         self._next = Column(len(inputs), -1)
-        for record in range(len(inputs) - 1, -1, -1):
+        for record in paced(range(len(inputs) - 1, -1, -1)):
             if inputs.rejected[record]:
                 continue
             content = inputs.content[record]

@@ -1,4 +1,4 @@
-"""Values that the judges keep of records: in memory as far as they are few, else in files.
+"""Values that the judges keep of records: in memory while they are few, else in files.
 
 See `streaming.verify.columns` for numbers, and for where the files lie.
 """

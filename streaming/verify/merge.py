@@ -15,42 +15,44 @@ In memory are the rows' places, the causes, and what is left; elsewhere a number
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from itertools import groupby, takewhile
+from collections import defaultdict, deque
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain, groupby, takewhile
 from operator import itemgetter
 from typing import TypeVar
 
-from streaming.verify.columns import Column, Strand
+from streaming.verify.columns import Column, Progress, Strand, paced
 
 Key = TypeVar("Key", bound=Hashable)
 Edges = Mapping[int, Collection[int]]
 Row = Strand | list[int]
+exhaust = partial(deque[int], maxlen=0)
 
 
 def tied(
     rows: Mapping[Key, Row],
     count: int,
     pairs: Collection[tuple[int, int]] = (),
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Progress = lambda *_: None,
 ) -> dict[Key, list[int]]:
     """Return what is left of the rows; nothing if one order agrees with them all.
 
-    ``count``: of messages, whose numbers lie below it; ``pairs``: (cause, effect), distinct;
-    ``progress`` gets how many were taken.
+    ``count``: of messages, whose numbers lie below it; ``pairs``: (cause, effect), distinct.
     """
     needed = Column(count)
     view = needed.view
-    for row in rows.values():
-        for message in _each(row):
-            view[message] += 1
+    for message in paced(chain.from_iterable(map(_each, rows.values()))):
+        view[message] += 1
     effects: dict[int, list[int]] = defaultdict(list)
     causes: dict[int, list[int]] = defaultdict(list)
     for cause, effect in pairs:
         effects[cause].append(effect)
         causes[effect].append(cause)
         view[effect] += 1
-    waiting = _merge({key: _each(row) for key, row in rows.items()}, view, effects, progress)
+    waiting: dict[int, list[Key]] = {}
+    starts = {key: _each(row) for key, row in rows.items()}
+    exhaust(paced(_taken(starts, view, effects, waiting), "merging messages", count, progress))
     if not waiting:
         return {}
     for cause, effect in pairs:
@@ -58,26 +60,27 @@ def tied(
             view[effect] -= 1
             view[cause] += 1
     ends = {key: takewhile(view.__getitem__, _backwards(row)) for key, row in rows.items()}
-    left: dict[Key, list[int]] = {}
-    for message, there in _merge(ends, view, causes, progress).items():
-        left.update({key: [message, *ends[key]][::-1] for key in there})
-    return {key: left[key] for key in rows if key in left}
+    rest: dict[Key, list[int]] = {}
+    waiting.clear()
+    exhaust(paced(_taken(ends, view, causes, waiting)))
+    for message, there in waiting.items():
+        rest.update({key: [message, *ends[key]][::-1] for key in there})
+    return {key: rest[key] for key in rows if key in rest}
 
 
-def _merge(
+def _taken(
     rows: Mapping[Key, Iterator[int]],
     needed: memoryview,
     behind: Edges,
-    progress: Callable[[int], None],
-) -> dict[int, list[Key]]:
-    """Take messages until no more can be taken; return who waits with which.
+    waiting: dict[int, list[Key]],
+) -> Iterator[int]:
+    """Yield messages until no more can be taken.
 
     ``needed``: in how many rows a message is, and how many messages must be taken before it; 0
-    where it was taken. ``behind``: the messages that must be taken after one.
+    where it was taken. ``behind``: the messages that must be taken after one. ``waiting``: in the
+    end, the rows that wait with a message.
     """
-    waiting: dict[int, list[Key]] = {}
     moving = list(rows)
-    taken = 0
     while moving:
         row = moving.pop()
         message = next(rows[row], -1)
@@ -91,12 +94,10 @@ def _merge(
                 continue
             moving += waiting.pop(message)
             needed[message] = 0
-            taken += 1
-            progress(taken)
+            yield message
             for other in filter(needed.__getitem__, behind.get(message, ())):
                 needed[other] -= 1
                 free.append(other)
-    return waiting
 
 
 def _each(row: Iterable[int]) -> Iterator[int]:

@@ -32,7 +32,7 @@ from streaming.verify.accounts import (
     judge_rejects,
     match,
 )
-from streaming.verify.columns import Column
+from streaming.verify.columns import Column, paced
 from streaming.verify.commands import (
     Event,
     by_subject,
@@ -76,7 +76,7 @@ def judge(
     work.judge_notices()
     pairs = causal_pairs(verdict, work.inputs, work.histories, settings.due, causes)
     count = len(work.deliveries.stamps)
-    work.histories.orders(count, work.deliveries.name, causes=pairs)
+    work.histories.orders(count, work.deliveries.name, (), pairs, settings.progress)
     work.judge_endings()
     return verdict
 
@@ -105,9 +105,8 @@ class _Judge(Evidence):
             if record is not None and reject.reason == "bad-destination":
                 self.bad[record] = reject.where
         messages = Messages(deliveries.contents, deliveries.name)
-        self.of, unsure = match(
-            verdict, self.inputs, deliveries.in_order(), messages, self.histories
-        )
+        order, progress = deliveries.in_order(), self.settings.progress
+        self.of, unsure = match(verdict, self.inputs, order, messages, self.histories, progress)
         lines = SenderLines(verdict, self.inputs, self.of, unsure)
         lines.judge(
             deliveries.in_order(),
@@ -157,7 +156,7 @@ class _Judge(Evidence):
         """
         inputs = self.inputs
         reached: dict[tuple[int, bytes | None], set[bytes]] = {}
-        for record in range(len(inputs)):
+        for record in paced(range(len(inputs))):
             wanted = self._wanted(record)
             (there, passed) = inputs.headers[record][1]
             handles = names(passed) if there else ()
@@ -188,7 +187,8 @@ class _Judge(Evidence):
 
     def judge_destinations(self) -> None:
         """Every destination got it once, or was destroyed before; nobody else got it."""
-        for message, record in enumerate(self.of):
+        of, progress = self.of, self.settings.progress
+        for message, record in paced(enumerate(of), "judging destinations", len(of), progress):
             if record < 0:
                 continue
             got = self.deliveries.copies.of(message)
@@ -298,7 +298,8 @@ class _Judge(Evidence):
         """Every input is a message, a reject, or not there yet; every command has its answer."""
         inputs, verdict, due = self.inputs, self.verdict, self.settings.due
         following: dict[tuple[int, bytes | None], int] = {}
-        for record in range(len(inputs) - 1, -1, -1):
+        records = range(len(inputs) - 1, -1, -1)
+        for record in paced(records, "judging inputs", len(inputs), self.settings.progress):
             name = (inputs.partition[record], inputs.senders[record])
             if inputs.message[record] >= 0:
                 following[name] = inputs.message[record]

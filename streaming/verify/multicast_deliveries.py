@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sequencer.judging.invariants import STAMP_ORDER
 from streaming.verify.added import number
-from streaming.verify.columns import Column, Strand
+from streaming.verify.columns import Column, Strand, paced
 from streaming.verify.evidence import find_two_contents
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, History, text
@@ -118,7 +118,7 @@ class MulticastDeliveries:
             for message in sorted(messages, key=self.stamps.__getitem__):
                 run.append(message)
             runs.append(run)
-        for message in merge(*runs, key=self.stamps.__getitem__):
+        for message in paced(merge(*runs, key=self.stamps.__getitem__)):
             self._sorted.append(message)
 
     def _take_handles(self, record: Record, added: Added, message: int) -> None:
@@ -183,7 +183,7 @@ class MulticastDeliveries:
                 ),
             )
             return False
-        if self.stamps[message] < self.stamps[before]:
+        if added.stamp < self.stamps[before]:
             self.verdict.find(
                 STAMP_ORDER,
                 lambda: (

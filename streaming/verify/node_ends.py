@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from streaming.places import StreamPoint
-from streaming.verify.columns import Column
+from streaming.verify.columns import Column, paced
 from streaming.verify.commands import Command
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Inputs
@@ -102,7 +102,7 @@ def _judge_places(
         topic, partition, offset = command.place
         line = lines.setdefault((topic, partition, command.sender), [])
         line.append((offset, stamp, command.where))
-    for message in deliveries.in_order():
+    for message in paced(deliveries.in_order()):
         record = of[message]
         if record >= 0:
             where = inputs.partitions[inputs.partition[record]]

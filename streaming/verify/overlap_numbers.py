@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from streaming.verify.columns import Column
+from streaming.verify.columns import Column, paced
 from streaming.verify.faults import Verdict
 from streaming.verify.logs import Names, Values
+from streaming.verify.records import Record
 
 Pair = tuple[str, str]
 """An overlap: the names of two groups, sorted."""
@@ -61,7 +62,7 @@ class OverlapNumbers:
         self._listed: dict[tuple[bytes, bytes], tuple[Pair, ...]] = {}
 
     def take(
-        self, where: str, key: bytes, version: tuple[bytes, int], message: int, stamps: Stamps
+        self, where: Record, key: bytes, version: tuple[bytes, int], message: int, stamps: Stamps
     ) -> None:
         """Take the stamps of a delivery; ``version``: the message's group, and which of it."""
         pairs = tuple((first, second) for first, second, _ in stamps)
@@ -91,7 +92,7 @@ class OverlapNumbers:
 
     def _follow(
         self,
-        where: str,
+        where: Record,
         key: bytes,
         pair: Pair,
         version: tuple[bytes, int],
@@ -126,7 +127,7 @@ class OverlapNumbers:
         lines_of: dict[object, int] = {}
         seen: Names[tuple[int, int]] = Names(Column(), Column())
         latest = Column()
-        for (message, pair), stamp in zip(self._named, self._stamps, strict=True):
+        for (message, pair), stamp in paced(zip(self._named, self._stamps, strict=True)):
             group, version, _ = name(message)
             line = one_line(pair, group, version)
             if line is None:
