@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sequencer.judging.invariants import SENDER_ORDER
@@ -14,6 +14,8 @@ from streaming.verify.commands import Event, coordinates
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, text
 from streaming.verify.inputs import Ends, Inputs, Matching
+from streaming.verify.logs import Names, Values
+from streaming.verify.merge import Pairs
 from streaming.verify.records import Record
 
 REFUSALS = ("too-large", "refused")
@@ -184,28 +186,41 @@ def causal_pairs(
     verdict: Verdict,
     inputs: Inputs,
     histories: Histories,
+    messages: int,
     due: Ends,
     causes: Iterable[tuple[Place, Place]],
-) -> list[tuple[int, int]]:
+) -> Pairs:
     """Messages (cause, effect): ``causes`` and what senders name in a header as read before.
 
     What an input names may lie behind the outputs as they were read, unless the input is ``due``.
+    ``messages``: how many there are.
     """
-    places = {name: _place(name) for _, names in inputs.causes for name in names.split(b",")}
-    lying = histories.messages_at(place for place in places.values() if place is not None)
-    caused = inputs.pairs(causes)
-    for record, names in inputs.causes:
-        effect = inputs.message[record]
-        for name in names.split(b","):
-            place = places[name]
-            if place not in lying:
-                if histories.repeats_allowed or not inputs.due(record, due):
-                    continue  # it may be the place of a repeat, or a new one
-                witness = f"{inputs.where(record)} names {text(name)}: no delivery lies there"
-                verdict.find("bad-cause", witness)
-            elif effect >= 0:
-                caused.append((lying[place], effect))
-    return caused
+    pairs = Pairs(messages)
+    for pair in inputs.pairs(causes):
+        pairs.add(*pair)
+    places: Names[Place] = Names(Values(), Column(), Column())
+    for _, _, place in _named(inputs):
+        if place is not None and places.find(place) < 0:
+            places.append(place)
+    lying = histories.messages_at(places)
+    for record, name, place in _named(inputs):
+        message = -1 if place is None else lying[places.find(place)]
+        if message >= 0:
+            if inputs.message[record] >= 0:
+                pairs.add(message, inputs.message[record])
+            continue
+        if histories.repeats_allowed or not inputs.due(record, due):
+            continue  # it may be the place of a repeat, or a new one
+        witness = f"{inputs.where(record)} names {text(name)}: no delivery lies there"
+        verdict.find("bad-cause", witness)
+    return pairs
+
+
+def _named(inputs: Inputs) -> Iterator[tuple[int, bytes, Place | None]]:
+    """Yield the causes that inputs name: record, what it names, and the place if it is one."""
+    for at, record in paced(enumerate(inputs.causes)):
+        for name in inputs.causes_named[at].split(b","):
+            yield record, name, _place(name)
 
 
 def _place(named: bytes) -> Place | None:

@@ -246,8 +246,8 @@ class _Judge(Evidence):
         """One order of all messages agrees with what every subscriber got, and with the causes."""
         late = filter(self._must_come, self.pending)
         due = self.settings.due
-        pairs = causal_pairs(self.verdict, self.inputs, self.histories, due, causes)
         count, progress = len(self.deliveries.names), self.settings.progress
+        pairs = causal_pairs(self.verdict, self.inputs, self.histories, count, due, causes)
         self.histories.orders(count, self.deliveries.name, late, pairs, progress)
 
     def _must_come(self, late: tuple[bytes, list[int]]) -> bool:

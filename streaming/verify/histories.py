@@ -15,7 +15,8 @@ from streaming.places import Place
 from streaming.verify.columns import Column, Index, Progress, Strand, paced
 from streaming.verify.faults import Verdict
 from streaming.verify.homes import Homes
-from streaming.verify.merge import Row, tied
+from streaming.verify.logs import Names
+from streaming.verify.merge import Pairs, Row, tied
 from streaming.verify.records import Record
 
 
@@ -147,19 +148,15 @@ class Histories:
                 self._got.put(hash((history.number, each)), 0)
         return self._got.get(hash((history.number, message))) == 0
 
-    def messages_at(self, places: Iterable[Place]) -> dict[Place, int]:
-        """The messages that lie at some places (topic, partition, offset) of the output."""
-        wanted: dict[int, set[int]] = {}
-        for topic, partition, offset in places:
-            at = self._numbers.get((topic, partition))
-            if at is not None:
-                wanted.setdefault(at, set()).add(offset)
-        lying: dict[Place, int] = {}
-        for history in self.by_key.values() if wanted else ():
+    def messages_at(self, places: Names[Place]) -> Column:
+        """Return the message that lies at each of these places of the output, or -1."""
+        lying = Column(len(places), -1)
+        for history in self.by_key.values() if len(places) else ():
             columns = zip(history.partitions, history.offsets, history.messages, strict=True)
-            for at, offset, message in columns:
-                if at in wanted and offset in wanted[at]:
-                    lying[*self._names[at], offset] = message
+            for partition, offset, message in paced(columns):
+                place = places.find((*self._names[partition], offset))
+                if place >= 0:
+                    lying[place] = message
         return lying
 
     def where(self, key: bytes, message: int) -> str:
@@ -180,14 +177,14 @@ class Histories:
         self,
         messages: int,
         name: Callable[[int], str],
-        late: Iterable[tuple[bytes, list[int]]] = (),
-        causes: Iterable[tuple[int, int]] = (),
+        late: Iterable[tuple[bytes, list[int]]],
+        pairs: Pairs,
         progress: Progress = lambda *_: None,
     ) -> None:
         """Whether one order of all messages, this many, agrees with every key's.
 
         ``late``: for a key, messages in their order that it must get and has not got. They will
-        come after all that it has, so they count as rows behind its last one. ``causes``: pairs
+        come after all that it has, so they count as rows behind its last one. ``pairs``:
         (cause, effect) of messages; nobody may get the effect first.
         """
         self._homes.finish()
@@ -198,11 +195,10 @@ class Histories:
             history = self.by_key.get(key)
             if history is not None and len(history.messages):
                 rows[key, number] = [history.messages[-1], *missing]
-        pairs = [*dict.fromkeys(pair for pair in causes if pair[0] != pair[1])]
         rest = tied(rows, messages, pairs, progress)
         if not rest:
             return
-        graph = DeliveryGraph(tied(rows, messages) if pairs else rest)
+        graph = DeliveryGraph(tied(rows, messages) if len(pairs) else rest)
         for knot in graph.knots():
             hops = inverted_pair(knot) or shortest_cycle(knot, 3)
             receivers: list[Any] = graph.receivers
@@ -210,21 +206,21 @@ class Histories:
             kind = PAIRWISE_ORDER if len(hops) == 2 else ACYCLIC
             witness = partial(self._hops, graph, hops, name)
             self.verdict.find("missing-delivery" if is_missing else kind, witness)
-        if pairs:
+        if len(pairs):
             self._judge_causes(rest, pairs, name)
 
     def _judge_causes(
         self,
         rows: Mapping[tuple[bytes, int], list[int]],
-        pairs: Iterable[tuple[int, int]],
+        pairs: Pairs,
         name: Callable[[int], str],
     ) -> None:
         there = set(chain.from_iterable(rows.values()))
-        pairs = [pair for pair in pairs if there.issuperset(pair)]
-        if DeliveryGraph({}, pairs).knots():
+        within = [pair for pair in pairs if there.issuperset(pair)]
+        if DeliveryGraph({}, within).knots():
             self.verdict.find("bad-cause", "the causes form a cycle: no order can agree with them")
             return
-        graph = DeliveryGraph(rows, pairs)
+        graph = DeliveryGraph(rows, within)
         for knot in graph.knots():
             causal = effect_first(knot) if knot.effects else None
             if causal:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from streaming.arrow.key_text import escaped
@@ -36,7 +36,8 @@ class Inputs:
 
     ``message`` and ``rejected`` are filled by the judge: the message that a record became (-1:
     none is there yet), and whether it was rejected. ``content`` is a hash of key, value, headers
-    and timestamp. ``causes``: the records that have a header `cause_header`, and what it says.
+    and timestamp. ``causes``: the records that have a header `cause_header`;
+    ``causes_named``: what it says.
     """
 
     def __init__(
@@ -48,7 +49,8 @@ class Inputs:
         self.content = Column()
         self.senders = Values()
         self.headers = Values()
-        self.causes: list[tuple[int, bytes]] = []
+        self.causes = Column()
+        self.causes_named = Values()
         by_name: dict[tuple[str, int], int] = {}
         store = Column()
         for record in paced(records):
@@ -58,7 +60,8 @@ class Inputs:
                 self.partitions.append(_Partition(*name, Strand(store)))
             at = by_name[name]
             if cause_header and (named := record.header(cause_header)[1]) is not None:
-                self.causes.append((len(self.offset), named))
+                self.causes.append(len(self.offset))
+                self.causes_named.append(named)
             self.partitions[at].records.append(len(self.offset))
             self.partition.append(at)
             self.offset.append(record.offset)
@@ -100,15 +103,13 @@ class Inputs:
         key = "null" if sender is None else escaped(sender)
         return f"{where.topic}/{where.number}@{self.offset[record]} (key {key})"
 
-    def pairs(self, causes: Iterable[tuple[Place, Place]]) -> list[tuple[int, int]]:
-        """Places of inputs (cause, effect) as numbers of messages, where both became one."""
-        numbered = []
+    def pairs(self, causes: Iterable[tuple[Place, Place]]) -> Iterator[tuple[int, int]]:
+        """Yield places of inputs (cause, effect) as numbers of messages, where both became one."""
         for places in causes:
             records = [self.find(place) for place in places]
             messages = [-1 if record is None else self.message[record] for record in records]
             if min(messages) >= 0:
-                numbered.append((messages[0], messages[1]))
-        return numbered
+                yield messages[0], messages[1]
 
     def due(self, record: int, ends: Ends) -> bool:
         """Whether a record has had its time."""

@@ -10,49 +10,87 @@ B: 1 3 2 4      then A waits with 2 for B, and B with 3 for A; from the ends, 4 
                 left are A: 2 3 and B: 3 2
 ```
 
-In memory are the rows' places, the causes, and what is left; elsewhere a number for each message.
+In memory are the rows' places and what is left; a number for each message is in a column.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, groupby, takewhile
 from operator import itemgetter
 from typing import TypeVar
 
 from streaming.verify.columns import Column, Progress, Strand, paced
+from streaming.verify.logs import Names
 
 Key = TypeVar("Key", bound=Hashable)
-Edges = Mapping[int, Collection[int]]
 Row = Strand | list[int]
 exhaust = partial(deque[int], maxlen=0)
+
+
+class Pairs:
+    """Causes and effects among messages: each pair once, found from both sides by chains."""
+
+    def __init__(self, messages: int) -> None:
+        self._pairs: Names[tuple[int, int]] = Names(Column(), Column())
+        self._last = Column(messages, -1), Column(messages, -1)
+        self._before = Column(), Column()
+
+    def add(self, cause: int, effect: int) -> None:
+        """Add a pair of two different messages, unless it is there."""
+        pair = (cause, effect)
+        if cause == effect or self._pairs.find(pair) >= 0:
+            return
+        number = self._pairs.append(pair)
+        for last, before, message in zip(self._last, self._before, pair, strict=True):
+            before.append(last[message])
+            last[message] = number
+
+    def effects(self, cause: int) -> Iterator[int]:
+        """Yield the messages that a message caused."""
+        return self._of(0, cause)
+
+    def causes(self, effect: int) -> Iterator[int]:
+        """Yield the messages that caused a message."""
+        return self._of(1, effect)
+
+    def _of(self, side: int, message: int) -> Iterator[int]:
+        number = self._last[side][message] if len(self) else -1
+        while number >= 0:
+            yield self._pairs[number][1 - side]
+            number = self._before[side][number]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return paced(self._pairs)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
 
 
 def tied(
     rows: Mapping[Key, Row],
     count: int,
-    pairs: Collection[tuple[int, int]] = (),
+    pairs: Pairs | None = None,
     progress: Progress = lambda *_: None,
 ) -> dict[Key, list[int]]:
     """Return what is left of the rows; nothing if one order agrees with them all.
 
-    ``count``: of messages, whose numbers lie below it; ``pairs``: (cause, effect), distinct.
+    ``count``: of messages, whose numbers lie below it; ``pairs``: which is cause and effect of which.
     """
     needed = Column(count)
     view = needed.view
     for message in paced(chain.from_iterable(map(_each, rows.values()))):
         view[message] += 1
-    effects: dict[int, list[int]] = defaultdict(list)
-    causes: dict[int, list[int]] = defaultdict(list)
-    for cause, effect in pairs:
-        effects[cause].append(effect)
-        causes[effect].append(cause)
+    pairs = pairs or Pairs(0)
+    for _, effect in pairs:
         view[effect] += 1
     waiting: dict[int, list[Key]] = {}
     starts = {key: _each(row) for key, row in rows.items()}
-    exhaust(paced(_taken(starts, view, effects, waiting), "merging messages", count, progress))
+    exhaust(
+        paced(_taken(starts, view, pairs.effects, waiting), "merging messages", count, progress)
+    )
     if not waiting:
         return {}
     for cause, effect in pairs:
@@ -62,7 +100,7 @@ def tied(
     ends = {key: takewhile(view.__getitem__, _backwards(row)) for key, row in rows.items()}
     rest: dict[Key, list[int]] = {}
     waiting.clear()
-    exhaust(paced(_taken(ends, view, causes, waiting)))
+    exhaust(paced(_taken(ends, view, pairs.causes, waiting)))
     for message, there in waiting.items():
         rest.update({key: [message, *ends[key]][::-1] for key in there})
     return {key: rest[key] for key in rows if key in rest}
@@ -71,7 +109,7 @@ def tied(
 def _taken(
     rows: Mapping[Key, Iterator[int]],
     needed: memoryview,
-    behind: Edges,
+    behind: Callable[[int], Iterable[int]],
     waiting: dict[int, list[Key]],
 ) -> Iterator[int]:
     """Yield messages until no more can be taken.
@@ -95,7 +133,7 @@ def _taken(
             moving += waiting.pop(message)
             needed[message] = 0
             yield message
-            for other in filter(needed.__getitem__, behind.get(message, ())):
+            for other in filter(needed.__getitem__, behind(message)):
                 needed[other] -= 1
                 free.append(other)
 

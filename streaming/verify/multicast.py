@@ -74,8 +74,8 @@ def judge(
     work.judge_destinations()
     work.judge_handles()
     work.judge_notices()
-    pairs = causal_pairs(verdict, work.inputs, work.histories, settings.due, causes)
     count = len(work.deliveries.stamps)
+    pairs = causal_pairs(verdict, work.inputs, work.histories, count, settings.due, causes)
     work.histories.orders(count, work.deliveries.name, (), pairs, settings.progress)
     work.judge_endings()
     return verdict

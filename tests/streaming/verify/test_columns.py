@@ -13,7 +13,7 @@ from streaming.verify import columns, group, logs, multicast, multicast_deliveri
 from streaming.verify.accounts import Settings
 from streaming.verify.columns import Column, Index, Strand
 from streaming.verify.logs import Log, Names, Values
-from streaming.verify.merge import tied
+from streaming.verify.merge import Pairs, tied
 from tests.streaming.verify.group_worlds import random_groups
 from tests.streaming.verify.multicast_worlds import random_multicasts
 from tests.streaming.verify.mutations import again, changed, cut_short, other_sequence
@@ -135,7 +135,10 @@ def test_what_the_merge_leaves_has_the_knots_of_the_whole(tiny, seed):
             for knot in graph.knots()
         }
 
-    rest = tied(strands, count, pairs)
+    caused = Pairs(count)
+    for pair in (*pairs, *pairs):
+        caused.add(*pair)
+    rest = tied(strands, count, caused)
     inside = {message for row in rest.values() for message in row}
     within = [pair for pair in pairs if inside.issuperset(pair)]
     whole = knots(rows, pairs)
