@@ -77,7 +77,7 @@ def tied(
 ) -> dict[Key, list[int]]:
     """Return what is left of the rows; nothing if one order agrees with them all.
 
-    ``count``: of messages, whose numbers lie below it; ``pairs``: which is cause and effect of which.
+    ``count``: of messages, whose numbers lie below it; ``pairs``: of a cause and its effect.
     """
     needed = Column(count)
     view = needed.view
@@ -88,9 +88,8 @@ def tied(
         view[effect] += 1
     waiting: dict[int, list[Key]] = {}
     starts = {key: _each(row) for key, row in rows.items()}
-    exhaust(
-        paced(_taken(starts, view, pairs.effects, waiting), "merging messages", count, progress)
-    )
+    taken = _taken(starts, view, pairs.effects, waiting)
+    exhaust(paced(taken, "merging messages", count, progress))
     if not waiting:
         return {}
     for cause, effect in pairs:
