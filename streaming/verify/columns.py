@@ -33,7 +33,7 @@ CHUNK = 2**14
 """Numbers of a column that are read together."""
 WIDTH = 8
 """Bytes of a number."""
-PACE = 5_000
+PACE = 1_000
 """Items between two times that pages are given back."""
 
 Item = TypeVar("Item")
@@ -204,11 +204,6 @@ class Strand:
             if number in numbers:
                 return block * BLOCK + numbers.index(number)
         raise ValueError(number)
-
-    def backwards(self) -> Iterator[int]:
-        """Yield all from the last to the first."""
-        for block in range(len(self._blocks), -1, -1):
-            yield from reversed(self._block(block))
 
     def _block(self, block: int) -> list[int]:
         if block == len(self._blocks):

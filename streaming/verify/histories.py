@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from sequencer.judging.cycles import DeliveryGraph, Hop, effect_first, inverted_pair, shortest_cycle
@@ -16,7 +15,7 @@ from streaming.verify.columns import Column, Index, Progress, Strand, paced
 from streaming.verify.faults import Verdict
 from streaming.verify.homes import Homes
 from streaming.verify.logs import Names
-from streaming.verify.merge import Pairs, Row, tied
+from streaming.verify.merge import Merge, Pairs, Row
 from streaming.verify.records import Record
 
 
@@ -195,36 +194,34 @@ class Histories:
             history = self.by_key.get(key)
             if history is not None and len(history.messages):
                 rows[key, number] = [history.messages[-1], *missing]
-        rest = tied(rows, messages, pairs, progress)
-        if not rest:
+        if next(Merge(rows, messages, pairs).knots(progress), None) is None:
             return
-        graph = DeliveryGraph(tied(rows, messages) if len(pairs) else rest)
-        for knot in graph.knots():
-            hops = inverted_pair(knot) or shortest_cycle(knot, 3)
-            receivers: list[Any] = graph.receivers
-            is_missing = any(receivers[hop.receiver][1] for hop in hops)
-            kind = PAIRWISE_ORDER if len(hops) == 2 else ACYCLIC
-            witness = partial(self._hops, graph, hops, name)
-            self.verdict.find("missing-delivery" if is_missing else kind, witness)
+        for graph, knots in Merge(rows, messages, Pairs(0)).knots(progress):
+            for knot in knots:
+                hops = inverted_pair(knot) or shortest_cycle(knot, 3)
+                receivers: list[Any] = graph.receivers
+                is_missing = any(receivers[hop.receiver][1] for hop in hops)
+                kind = PAIRWISE_ORDER if len(hops) == 2 else ACYCLIC
+                witness = partial(self._hops, graph, hops, name)
+                self.verdict.find("missing-delivery" if is_missing else kind, witness)
         if len(pairs):
-            self._judge_causes(rest, pairs, name)
+            self._judge_causes(partial(Merge, rows, messages, pairs), name)
 
     def _judge_causes(
-        self,
-        rows: Mapping[tuple[bytes, int], list[int]],
-        pairs: Pairs,
-        name: Callable[[int], str],
+        self, merge: Callable[[], Merge[tuple[bytes, int]]], name: Callable[[int], str]
     ) -> None:
-        there = set(chain.from_iterable(rows.values()))
-        within = [pair for pair in pairs if there.issuperset(pair)]
-        if DeliveryGraph({}, within).knots():
-            self.verdict.find("bad-cause", "the causes form a cycle: no order can agree with them")
-            return
-        graph = DeliveryGraph(rows, within)
-        for knot in graph.knots():
-            causal = effect_first(knot) if knot.effects else None
-            if causal:
-                self.verdict.find(CAUSALITY, partial(self._hops, graph, causal, name))
+        for _, knots in merge().knots():
+            for knot in knots:
+                pairs = ((cause, each) for cause, those in knot.effects.items() for each in those)
+                if DeliveryGraph({}, pairs).knots():
+                    wrong = "the causes form a cycle: no order can agree with them"
+                    self.verdict.find("bad-cause", wrong)
+                    return
+        for graph, knots in merge().knots():
+            for knot in knots:
+                causal = effect_first(knot) if knot.effects else None
+                if causal:
+                    self.verdict.find(CAUSALITY, partial(self._hops, graph, causal, name))
 
     def _hops(self, graph: DeliveryGraph, hops: Iterable[Hop], name: Callable[[int], str]) -> str:
         facts = []
