@@ -106,14 +106,14 @@ class Merge(Generic[Key]):
         self._exhaust((), progress)
         ahead = AHEAD
         while self._waiting:
-            graph = self._graph(ahead)
+            graph, is_whole = self._graph(ahead)
             knots = graph.knots()
             sources = _sources(graph, knots, self._needed)
             if sources:
                 yield graph, [knot for knot, _ in sources]
                 self._exhaust(chain.from_iterable(messages for _, messages in sources), progress)
                 ahead = AHEAD
-            elif all(len(row) <= ahead for row in graph.rows):  # some row has a message twice
+            elif is_whole:  # some row has a message twice, with others between
                 yield graph, knots
                 return
             else:
@@ -153,8 +153,11 @@ class Merge(Generic[Key]):
                 take(message)
                 yield message
 
-    def _graph(self, ahead: int) -> DeliveryGraph:
-        """Return the graph of the next messages of all rows, this many behind the first ones."""
+    def _graph(self, ahead: int) -> tuple[DeliveryGraph, bool]:
+        """Return the graph of the next messages of all rows, and whether that is all of them.
+
+        ``ahead``: how many messages behind the first one of each row.
+        """
         heads = {key: message for message, keys in self._waiting.items() for key in keys}
         rows = {
             key: [heads[key], *row.peek(ahead)] for key, row in self._rows.items() if key in heads
@@ -166,7 +169,8 @@ class Merge(Generic[Key]):
             for number, effect in self._pairs.effects(cause)
             if effect in there
         )
-        return DeliveryGraph(rows, ((cause, effect) for _, cause, effect in pairs))
+        graph = DeliveryGraph(rows, ((cause, effect) for _, cause, effect in pairs))
+        return graph, all(len(row) <= ahead for row in rows.values())
 
 
 def _sources(
