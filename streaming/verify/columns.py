@@ -56,7 +56,7 @@ def room_is_said() -> Iterator[None]:
         raise SequencerError(
             f"What was read of the topics cannot be kept in {where}: {error.strerror}.",
             "Nothing was judged.",
-            "It needs as much room there as the topics have; TMPDIR names another folder.",
+            "It needs some 200 bytes there for each delivery; TMPDIR names another folder.",
         ) from error
 
 

@@ -76,7 +76,9 @@ class GroupSettings(accounts.Settings):
 def judge(
     settings: GroupSettings, material: Material, causes: Iterable[tuple[Place, Place]] = ()
 ) -> Verdict:
-    """Look for every fault; time and memory are linear in the records as long as all is well.
+    """Look for every fault; time is linear in the records as long as all is well.
+
+    What is kept of each record lies in files (`streaming.verify.columns`).
 
     ``causes``: places of inputs (cause, effect), the effect sent by a subscriber after it read the
     cause, besides those that inputs name (`Settings.cause_header`). Pairs without a delivery are

@@ -10,8 +10,8 @@ B: 1 3 2 4      then A waits with 2 for B, and B with 3 for A: 2 and 3 are a kno
                 4 is next in both: taken
 ```
 
-In memory are the rows' places and a knot with its surroundings; a number for each message is in a
-column.
+In memory are how far each row is, and a knot with what is around it; a number for each message is
+in a column.
 """
 
 from __future__ import annotations

@@ -62,7 +62,9 @@ from streaming.verify.nodes import (
 def judge(
     settings: Settings, material: Material, causes: Iterable[tuple[Place, Place]] = ()
 ) -> Verdict:
-    """Look for every fault; time and memory are linear in the records as long as all is well.
+    """Look for every fault; time is linear in the records as long as all is well.
+
+    What is kept of each record lies in files (`streaming.verify.columns`).
 
     ``causes``: places of inputs (cause, effect), the effect sent after the cause was read by
     anyone, besides those that inputs name (`Settings.cause_header`). Pairs without a delivery are

@@ -190,6 +190,18 @@ def test_values_are_found_again(tiny):
     assert [index.get(n * 2**20) for n in range(501)] == [*range(1, 501), -1]
 
 
+def test_it_is_said_how_far_judging_is(tiny):
+    tiny()
+    shown = []
+    world = random_multicasts(3, steps=60)
+    settings = settings_for(Settings, world, progress=lambda *what: shown.append(what))
+    assert multicast.judge(settings, material_for(world)).good
+    assert {what for what, _, _ in shown} == {
+        *("matching messages", "judging destinations", "merging messages", "judging inputs")
+    }
+    assert all(0 < count <= total for _, count, total in shown)
+
+
 def test_files_have_no_names_and_are_closed(tiny, tmp_path, monkeypatch):
     """So nothing stays behind, however the process ends."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
