@@ -20,6 +20,7 @@ import tempfile
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from struct import Struct
 from typing import IO, TypeVar
 from weakref import WeakSet
 
@@ -33,7 +34,10 @@ CHUNK = 2**14
 """Numbers of a column that are read together."""
 WIDTH = 8
 """Bytes of a number."""
-PACE = 1_000
+PAIR = Struct("@qq")
+NEAR = 8
+"""Pairs of an index that are read together."""
+PACE = 10_000
 """Items between two times that pages are given back."""
 
 Item = TypeVar("Item")
@@ -63,13 +67,14 @@ def room_is_said() -> Iterator[None]:
 class Column:
     """Numbers of 64 bits, appended and changed by position.
 
-    ``view``: their memory and room for more, of use until the column grows.
+    ``view``: their memory and room for more, of use until the column grows. ``file``: where they
+    lie, if not in memory.
     """
 
-    __slots__ = ("__weakref__", "_count", "_file", "_map", "view")
+    __slots__ = ("__weakref__", "_count", "_map", "file", "view")
 
     def __init__(self, count: int = 0, value: int = 0) -> None:
-        self._file: IO[bytes] | None = None
+        self.file: IO[bytes] | None = None
         self._map: mmap.mmap | None = None
         self.view = memoryview(bytearray(32 * WIDTH)).cast("q")
         self._count = 0
@@ -90,9 +95,9 @@ class Column:
         if size <= MEMORY_BYTES:
             self.view = memoryview(bytearray(size)).cast("q")
         else:
-            is_new = self._file is None
+            is_new = self.file is None
             with room_is_said():
-                file = self._file = self._file or temporary_file()
+                file = self.file = self.file or temporary_file()
                 if hasattr(
                     os, "posix_fallocate"
                 ):  # a page without room on the disk ends the process
@@ -226,7 +231,11 @@ class Strand:
 
 
 class Index:
-    """Numbers by code, a 64-bit hash; open addressing: pairs of a code and the number plus 1."""
+    """Numbers by code, a 64-bit hash; open addressing: pairs of a code and the number plus 1.
+
+    What lies in a file is read and written without its pages being mapped: they lie anywhere, and
+    each would bring others with it.
+    """
 
     __slots__ = ("_count", "_mask", "_pairs")
 
@@ -237,24 +246,39 @@ class Index:
 
     def get(self, code: int) -> int:
         """Return the number of a code, or -1."""
-        return self._pairs.view[self._find(code) + 1] - 1
+        return self._find(code)[1] - 1
 
     def put(self, code: int, number: int) -> None:
         """Give a code a number, 0 or above."""
-        at = self._find(code)
-        pairs = self._pairs.view
-        self._count += not pairs[at + 1]
-        pairs[at], pairs[at + 1] = code, number + 1
+        slot, before = self._find(code)
+        file = self._pairs.file
+        if file is None:
+            pairs = self._pairs.view
+            pairs[2 * slot], pairs[2 * slot + 1] = code, number + 1
+        else:
+            os.pwrite(file.fileno(), PAIR.pack(code, number + 1), slot * PAIR.size)
+        self._count += not before
         if self._count * 3 > self._mask * 2:
             self._rebuild()
 
-    def _find(self, code: int) -> int:
-        """Return where a code is, or where there is room for it."""
+    def _find(self, code: int) -> tuple[int, int]:
+        """Return the slot of a code and its number plus 1; else the slot for it and 0."""
+        file, slot = self._pairs.file, code & self._mask
+        if file is None:
+            return self._find_in_memory(code)
+        while True:
+            near = os.pread(file.fileno(), NEAR * PAIR.size, slot * PAIR.size)
+            for other, number in PAIR.iter_unpack(near):
+                if not number or other == code:
+                    return slot, number
+                slot = (slot + 1) & self._mask
+
+    def _find_in_memory(self, code: int) -> tuple[int, int]:
         pairs, mask = self._pairs.view, self._mask
         slot = code & mask
-        while pairs[2 * slot + 1] and pairs[2 * slot] != code:
+        while (number := pairs[2 * slot + 1]) and pairs[2 * slot] != code:
             slot = (slot + 1) & mask
-        return 2 * slot
+        return slot, number
 
     def _rebuild(self) -> None:
         before = self._pairs
@@ -265,7 +289,7 @@ class Index:
             found = before.part(start, start + CHUNK)
             for code, number in zip(found[::2], found[1::2], strict=True):
                 if number:
-                    at = self._find(code)
-                    pairs[at], pairs[at + 1] = code, number
+                    slot, _ = self._find_in_memory(code)
+                    pairs[2 * slot], pairs[2 * slot + 1] = code, number
             before.give_back()
             self._pairs.give_back()
