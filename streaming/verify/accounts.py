@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sequencer.judging.invariants import SENDER_ORDER
 from streaming.places import Place
 from streaming.verify.added import Reject, reject
+from streaming.verify.columns import Column, Progress, paced
 from streaming.verify.commands import Event, coordinates
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, text
 from streaming.verify.inputs import Ends, Inputs, Matching
+from streaming.verify.logs import Names, Values
+from streaming.verify.merge import Pairs
 from streaming.verify.records import Record
 
 REFUSALS = ("too-large", "refused")
@@ -42,6 +44,7 @@ class Settings:
     due: Ends = None
     cause_header: str = ""
     input_commands: Collection[str] = ()
+    progress: Progress = lambda *_: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Material:
 class Messages:
     """What the judge knows of each message, under its number: names, and a hash of its bytes."""
 
-    contents: Sequence[int]
+    contents: Column
     name: Callable[[int], str]
 
 
@@ -114,15 +117,16 @@ def match(
     order: Iterable[int],
     messages: Messages,
     histories: Histories,
-) -> tuple[array[int], set[int]]:
+    progress: Progress,
+) -> tuple[Column, set[int]]:
     """The input of each message (-1: none) and the messages whose input is not certain.
 
     ``order``: the messages, those of one sender in the order that the service gave them.
     """
     matching = Matching(inputs)
-    of = array("q", [-1]) * len(messages.contents)
+    of = Column(len(messages.contents), -1)
     unsure = set()
-    for message in order:
+    for message in paced(order, "matching messages", len(of), progress):
         content = messages.contents[message]
         of[message] = matching.take(content, message)
         if content in matching.ambiguous:
@@ -148,8 +152,7 @@ def refused_copies(
             verdict.find("wrong-undelivered", f"{event.where}: there is no such message")
             continue
         message = inputs.message[record]
-        history = histories.by_key.get(key)
-        if message >= 0 and history is not None and history.has(message):
+        if message >= 0 and histories.has(key, message):
             verdict.find("wrong-undelivered", f"{event.where}: {text(key)} got it")
         copies.add((key, message))
     return copies
@@ -183,28 +186,41 @@ def causal_pairs(
     verdict: Verdict,
     inputs: Inputs,
     histories: Histories,
+    messages: int,
     due: Ends,
     causes: Iterable[tuple[Place, Place]],
-) -> list[tuple[int, int]]:
+) -> Pairs:
     """Messages (cause, effect): ``causes`` and what senders name in a header as read before.
 
     What an input names may lie behind the outputs as they were read, unless the input is ``due``.
+    ``messages``: how many there are.
     """
-    places = {name: _place(name) for _, names in inputs.causes for name in names.split(b",")}
-    lying = histories.messages_at(place for place in places.values() if place is not None)
-    caused = inputs.pairs(causes)
-    for record, names in inputs.causes:
-        effect = inputs.message[record]
-        for name in names.split(b","):
-            place = places[name]
-            if place not in lying:
-                if histories.repeats_allowed or not inputs.due(record, due):
-                    continue  # it may be the place of a repeat, or a new one
-                witness = f"{inputs.where(record)} names {text(name)}: no delivery lies there"
-                verdict.find("bad-cause", witness)
-            elif effect >= 0:
-                caused.append((lying[place], effect))
-    return caused
+    pairs = Pairs(messages)
+    for pair in inputs.pairs(causes):
+        pairs.add(*pair)
+    places: Names[Place] = Names(Values(), Column(), Column())
+    for _, _, place in _named(inputs):
+        if place is not None and places.find(place) < 0:
+            places.append(place)
+    lying = histories.messages_at(places)
+    for record, name, place in _named(inputs):
+        message = -1 if place is None else lying[places.find(place)]
+        if message >= 0:
+            if inputs.message[record] >= 0:
+                pairs.add(message, inputs.message[record])
+            continue
+        if histories.repeats_allowed or not inputs.due(record, due):
+            continue  # it may be the place of a repeat, or a new one
+        witness = f"{inputs.where(record)} names {text(name)}: no delivery lies there"
+        verdict.find("bad-cause", witness)
+    return pairs
+
+
+def _named(inputs: Inputs) -> Iterator[tuple[int, bytes, Place | None]]:
+    """Yield the causes that inputs name: record, what it names, and the place if it is one."""
+    for at, record in paced(enumerate(inputs.causes)):
+        for name in inputs.causes_named[at].split(b","):
+            yield record, name, _place(name)
 
 
 def _place(named: bytes) -> Place | None:
@@ -222,7 +238,7 @@ PLACE = re.compile(rb"([A-Za-z0-9._-]{1,249})/(\d{1,9})@(\d{1,18})")
 class SenderLines:
     """A sender's messages in the order in which they stand in its input partition."""
 
-    def __init__(self, verdict: Verdict, inputs: Inputs, of: array[int], unsure: set[int]) -> None:
+    def __init__(self, verdict: Verdict, inputs: Inputs, of: Column, unsure: set[int]) -> None:
         self.verdict = verdict
         self.inputs = inputs
         self.of = of
@@ -240,7 +256,7 @@ class SenderLines:
         """
         latest: dict[tuple[object, bytes | None, int], int] = {}
         inputs = self.inputs
-        for message in order:
+        for message in paced(order):
             record = self.of[message]
             if record < 0 or message in self.unsure:
                 continue

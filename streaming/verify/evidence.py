@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from streaming.verify.accounts import Material, Settings, read_rejects
+from streaming.verify.columns import paced
 from streaming.verify.commands import answer, read_command, read_events, without_commands
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories
@@ -39,7 +40,7 @@ class Evidence:
         headers: Sequence[str],
     ) -> None:
         self.verdict = verdict
-        for record in material.outputs:
+        for record in paced(material.outputs):
             deliveries.take(record)
         deliveries.finish()
         repeats = settings.repeats_allowed

@@ -17,8 +17,7 @@ and events: `unanswered`, `answered-twice`, `wrong-answer`, `invented-answer`, `
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,6 +34,7 @@ from streaming.verify.accounts import (
     match,
     refused_copies,
 )
+from streaming.verify.columns import Column, paced
 from streaming.verify.commands import (
     by_subject,
     coordinates,
@@ -47,18 +47,16 @@ from streaming.verify.group_deliveries import GroupDeliveries
 from streaming.verify.group_notices import CHANGED, judge_notices
 from streaming.verify.group_places import judge_places, judge_removals
 from streaming.verify.group_stamps import StampJudge
-from streaming.verify.histories import History, text
+from streaming.verify.histories import text
 from streaming.verify.inputs import is_due
 from streaming.verify.memberships import (
     OPS,
     Group,
-    Version,
-    assign,
     judge_events,
     judge_versions,
-    passed,
     replay,
 )
+from streaming.verify.versions import Version, assign, passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +76,9 @@ class GroupSettings(accounts.Settings):
 def judge(
     settings: GroupSettings, material: Material, causes: Iterable[tuple[Place, Place]] = ()
 ) -> Verdict:
-    """Look for every fault; time and memory are linear in the records as long as all is well.
+    """Look for every fault; time is linear in the records as long as all is well.
+
+    What is kept of each record lies in files (`streaming.verify.columns`).
 
     ``causes``: places of inputs (cause, effect), the effect sent by a subscriber after it read the
     cause, besides those that inputs name (`Settings.cause_header`). Pairs without a delivery are
@@ -110,7 +110,7 @@ class _Judge(Evidence):
         self.pinned = judge_events(verdict, self.groups, self.events, due=due)
         judge_notices(verdict, self.deliveries.notices, self.events)
         self.pending: list[tuple[bytes, list[int]]] = []
-        self.of = array("q")
+        self.of = Column()
         self.undelivered: set[tuple[bytes, int]] = set()
 
     def judge_inputs(self) -> None:
@@ -119,10 +119,12 @@ class _Judge(Evidence):
         repeats = self.settings.repeats_allowed
         judge_rejects(verdict, self.inputs, self.rejects, self._fits, repeats=repeats)
         messages = Messages(deliveries.contents, deliveries.name)
-        order = deliveries.in_order()
-        self.of, unsure = match(verdict, self.inputs, order, messages, self.histories)
+        order, progress = deliveries.in_order(), self.settings.progress
+        self.of, unsure = match(verdict, self.inputs, order, messages, self.histories, progress)
         self.undelivered = refused_copies(verdict, self.inputs, self.events, self.histories)
-        of = [-1 if message in unsure else record for message, record in enumerate(self.of)]
+        of = self.of.copy()
+        for message in unsure:
+            of[message] = -1
         begun = self._versions()
         judge_places(verdict, self.commands, begun, deliveries.names, self.inputs, of)
         places = (each.origin for each in self.rejects if each.reason in ABSENT)
@@ -130,7 +132,7 @@ class _Judge(Evidence):
         judge_removals(verdict, self.groups, begun, deliveries.names, self.inputs, of, absent)
         lines = SenderLines(verdict, self.inputs, self.of, unsure)
         lines.judge(
-            order,
+            deliveries.in_order(),
             lambda message: deliveries.names[message][0],
             lambda one, two: f"{deliveries.name(one)} comes before {deliveries.name(two)}",
         )
@@ -195,7 +197,9 @@ class _Judge(Evidence):
         strangers = version.got.keys() - version.members
         known = ", ".join(sorted(map(text, version.members))) or "nobody: there is no such group"
         for key in sorted(strangers):
-            for message in filter(histories.by_key[key].has, version.messages):
+            for message in version.messages:
+                if not histories.has(key, message):
+                    continue
                 witness = (
                     f"{text(key)} got {deliveries.name(message)} ({histories.where(key, message)})"
                 )
@@ -203,19 +207,20 @@ class _Judge(Evidence):
         for key in sorted(version.members):
             if version.got.get(key, 0) == len(version.messages):
                 continue
-            history = histories.by_key.get(key, History(key))
             must = passed(number, version, last.get(key))
-            for message in version.messages[:must]:
-                if not history.has(message) and (key, message) not in self.undelivered:
-                    behind = deliveries.numbers[name, *last[key]]
+            if version.got.get(key, 0) < must:
+                behind = deliveries.names.find((name, *last[key]))
+                for message in self._lacking(key, version.messages.part(0, must)):
                     verdict.find("missing-delivery", partial(self._lacks, key, message, behind))
-            late = [
-                message
-                for message in version.messages[must:]
-                if not history.has(message) and (key, message) not in self.undelivered
-            ]
+            late = [*self._lacking(key, version.messages.part(must, len(version.messages)))]
             if late:
                 self.pending.append((key, late))
+
+    def _lacking(self, key: bytes, messages: Iterable[int]) -> Iterator[int]:
+        """Yield the messages that a key has not got, though the output took them for it."""
+        for message in messages:
+            if not self.histories.has(key, message) and (key, message) not in self.undelivered:
+                yield message
 
     def _lacks(self, key: bytes, message: int, behind: int) -> str:
         deliveries, histories = self.deliveries, self.histories
@@ -243,8 +248,9 @@ class _Judge(Evidence):
         """One order of all messages agrees with what every subscriber got, and with the causes."""
         late = filter(self._must_come, self.pending)
         due = self.settings.due
-        pairs = causal_pairs(self.verdict, self.inputs, self.histories, due, causes)
-        self.histories.orders(self.deliveries.name, late, pairs)
+        count, progress = len(self.deliveries.names), self.settings.progress
+        pairs = causal_pairs(self.verdict, self.inputs, self.histories, count, due, causes)
+        self.histories.orders(count, self.deliveries.name, late, pairs, progress)
 
     def _must_come(self, late: tuple[bytes, list[int]]) -> bool:
         """Whether a subscriber is a member in every membership that explains who got a message."""
@@ -263,7 +269,8 @@ class _Judge(Evidence):
         held = 0
         following: dict[tuple[int, bytes | None, bytes | None], int] = {}
         missing: dict[int, int] = {}
-        for record in range(len(inputs) - 1, -1, -1):
+        records = range(len(inputs) - 1, -1, -1)
+        for record in paced(records, "judging inputs", len(inputs), self.settings.progress):
             name = (inputs.partition[record], inputs.senders[record], inputs.headers[record][0][1])
             if inputs.message[record] >= 0:
                 following[name] = inputs.message[record]

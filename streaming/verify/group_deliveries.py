@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from streaming.verify.added import number
+from streaming.verify.columns import Column
 from streaming.verify.evidence import find_two_contents
 from streaming.verify.faults import Verdict
 from streaming.verify.group_notices import WORDS, Given, allows
 from streaming.verify.histories import Histories, History, text
-from streaming.verify.memberships import Version
+from streaming.verify.logs import Names, Values
 from streaming.verify.notices import Notice, read_notice
 from streaming.verify.overlap_numbers import OverlapNumbers, Pair, Stamps
 from streaming.verify.records import Record
+from streaming.verify.versions import Version
 
 NAMES = ("sender", "group-sequence", "group-version", "stamps", "sequence", "incarnation")
 SUBSCRIBER = "{subscriber}"
@@ -44,11 +45,9 @@ class GroupDeliveries:
         self.histories = histories
         self.output = output
         self.prefix = prefix
-        self.numbers: dict[tuple[bytes, int, int], int] = {}
-        self.names: list[tuple[bytes, int, int]] = []
-        self.senders: list[bytes] = []
-        self.contents = array("q")
-        self.first: list[tuple[bytes, int]] = []
+        self.names: Names[tuple[bytes, int, int]] = Names(Values(), Column(), Column())
+        self.senders = Values()
+        self.contents = Column()
         self.versions: dict[bytes, dict[int, Version]] = {}
         self.last: dict[bytes, dict[bytes, tuple[int, int]]] = {}
         self.shapes: dict[tuple[bytes, int, bytes, tuple[Pair, ...]], str] = {}
@@ -56,6 +55,7 @@ class GroupDeliveries:
         self.notices: list[Given] = []
         self.notice_of: dict[tuple[bytes, bytes], Notice] = {}
         self._same: dict[bytes, bytes] = {}
+        self._store = Column()
 
     def name(self, message: int) -> str:
         """A message for people."""
@@ -105,17 +105,15 @@ class GroupDeliveries:
     def _message(self, record: Record, added: Added, content: int) -> int:
         """The number of the delivered message; its bytes must be those that others got."""
         name = (added.group, added.version, added.number)
-        message = self.numbers.get(name)
-        if message is None:
-            group = self._same.setdefault(added.group, added.group)
-            name = (group, added.version, added.number)
-            message = self.numbers[name] = len(self.names)
-            self.names.append(name)
-            self.senders.append(self._same.setdefault(added.sender, added.sender))
+        message = self.names.find(name)
+        if message < 0:
+            message = self.names.append(name)
+            self.senders.append(added.sender)
             self.contents.append(content)
-            version = self.versions.setdefault(group, {}).setdefault(added.version, Version())
-            version.numbers.append(added.number)
-            version.messages.append(message)
+            versions = self.versions.setdefault(added.group, {})
+            if added.version not in versions:
+                versions[added.version] = Version(self._store)
+            versions[added.version].take(added.number, message)
         elif self.contents[message] != content:
             find_two_contents(self.verdict, self.histories, record, message, self.name(message))
         return message
@@ -129,7 +127,7 @@ class GroupDeliveries:
             mine[history.key] = now
             return True
         key = history.key
-        if history.has(message):
+        if self.histories.has(key, message):
             self.verdict.find(
                 "delivered-twice",
                 lambda: (
@@ -138,7 +136,7 @@ class GroupDeliveries:
                 ),
             )
             return False
-        behind = self.numbers[added.group, *before]
+        behind = self.names.find((added.group, *before))
         self.verdict.find(
             "group-order",
             lambda: (
@@ -151,26 +149,22 @@ class GroupDeliveries:
     def _follow_stamps(self, record: Record, key: bytes, added: Added, message: int) -> None:
         """Keep which overlaps the stamps of a version are of, and their numbers."""
         pairs = tuple((first, second) for first, second, _ in added.stamps)
-        self.shapes.setdefault((added.group, added.version, key, pairs), str(record))
-        version = (added.group, added.version)
-        self.overlaps.take(str(record), key, version, message, added.stamps)
+        shape = (added.group, added.version, key, pairs)
+        if shape not in self.shapes:
+            self.shapes[shape] = str(record)
+        self.overlaps.take(record, key, shape[:2], message, added.stamps)
 
     def finish(self) -> None:
         """After the last delivery: versions sorted."""
         for versions in self.versions.values():
             for version in versions.values():
-                order = sorted(range(len(version.numbers)), key=version.numbers.__getitem__)
-                version.numbers = [version.numbers[at] for at in order]
-                version.messages = [version.messages[at] for at in order]
+                version.finish()
 
-    def in_order(self) -> list[int]:
-        """All messages by group, version and number."""
-        return [
-            message
-            for _, versions in sorted(self.versions.items())
-            for _, version in sorted(versions.items())
-            for message in version.messages
-        ]
+    def in_order(self) -> Iterator[int]:
+        """Yield all messages by group, version and number."""
+        for _, versions in sorted(self.versions.items()):
+            for _, version in sorted(versions.items()):
+                yield from version.messages
 
 
 def read_added(record: Record, prefix: str) -> Added | None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from streaming.places import Place
+from streaming.verify.columns import Column, paced
 from streaming.verify.commands import DONE, Command
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Inputs
 from streaming.verify.memberships import Group
 
-Names = Sequence[tuple[bytes, int, int]]
+Names = Iterable[tuple[bytes, int, int]]
 """Group, version and number of each message."""
 
 
@@ -22,7 +23,7 @@ def judge_places(
     events: Mapping[Place, int],
     names: Names,
     inputs: Inputs,
-    of: Sequence[int],
+    of: Column,
 ) -> None:
     """What a partition has of a group before a change has a lower version, what is behind it not.
 
@@ -38,7 +39,7 @@ def judge_places(
             line.append((offset, events[command.place], command.where))
     if not lines:
         return
-    for message, (group, version, _) in enumerate(names):
+    for message, (group, version, _) in paced(enumerate(names)):
         if of[message] >= 0:
             where = inputs.partitions[inputs.partition[of[message]]]
             if (where.topic, where.number, group) in lines:
@@ -88,7 +89,7 @@ def judge_removals(
     events: Mapping[Place, int],
     names: Names,
     inputs: Inputs,
-    of: Sequence[int],
+    of: Column,
     absent: Iterable[int],
 ) -> None:
     """What a partition has before a removal finds the group there, and what is behind it does not.
@@ -113,7 +114,7 @@ def judge_removals(
         for end in ends.get((where.topic, where.number, name), ()):
             yield end, inputs.offset[record] > end.command.place[2]
 
-    for message, (_, version, _) in enumerate(names):
+    for message, (_, version, _) in paced(enumerate(names)):
         for end, is_behind in behind(of[message]) if of[message] >= 0 else ():
             if is_behind and end.had_ended(version):
                 witness = f"{inputs.where(of[message])} was delivered, behind {end.command.where}"

@@ -86,7 +86,7 @@ class StampJudge:
 
     def _numbered_once(self, one_line: Callable[[Pair, bytes, int], object]) -> None:
         """No two messages share a number in one line of an overlap."""
-        for pair in self.deliveries.overlaps.shared(one_line, self.deliveries.names):
+        for pair in self.deliveries.overlaps.shared(one_line, self.deliveries.names.__getitem__):
             self.verdict.find("overlap-order", partial(self._one_number, *pair))
 
     def _one_number(self, one: int, two: int) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-
-import numpy as np
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from streaming.arrow.key_text import escaped
 from streaming.places import Place
+from streaming.verify.columns import Column, Index, Strand, paced
+from streaming.verify.logs import Values
 from streaming.verify.records import Record
 
 Ends = Mapping[tuple[str, int], int] | None
@@ -25,12 +24,11 @@ def is_due(place: Place, ends: Ends) -> bool:
 
 @dataclass(slots=True)
 class _Partition:
-    """One input partition: the offsets of its records, rising, and their numbers."""
+    """One input partition: the numbers of its records, by rising offset."""
 
     topic: str
     number: int
-    offsets: array[int] = field(default_factory=lambda: array("q"))
-    records: array[int] = field(default_factory=lambda: array("q"))
+    records: Strand
 
 
 class Inputs:
@@ -38,42 +36,42 @@ class Inputs:
 
     ``message`` and ``rejected`` are filled by the judge: the message that a record became (-1:
     none is there yet), and whether it was rejected. ``content`` is a hash of key, value, headers
-    and timestamp; about 40 bytes are kept for a record. ``causes``: the records that have a header
-    `cause_header`, and what it says.
+    and timestamp. ``causes``: the records that have a header `cause_header`;
+    ``causes_named``: what it says.
     """
 
     def __init__(
         self, records: Iterable[Record], header_names: tuple[str, ...], cause_header: str = ""
     ) -> None:
         self.partitions: list[_Partition] = []
-        self.partition = array("i")
-        self.offset = array("q")
-        self.content = array("q")
-        self.senders: list[bytes | None] = []
-        self.headers: list[tuple[tuple[bool, bytes | None], ...]] = []
-        self.causes: list[tuple[int, bytes]] = []
+        self.partition = Column()
+        self.offset = Column()
+        self.content = Column()
+        self.senders = Values()
+        self.headers = Values()
+        self.causes = Column()
+        self.causes_named = Values()
         by_name: dict[tuple[str, int], int] = {}
-        same: dict[object, object] = {}
-        for record in records:
+        store = Column()
+        for record in paced(records):
             name = (record.topic, record.partition)
             if name not in by_name:
                 by_name[name] = len(self.partitions)
-                self.partitions.append(_Partition(*name))
+                self.partitions.append(_Partition(*name, Strand(store)))
             at = by_name[name]
             if cause_header and (named := record.header(cause_header)[1]) is not None:
-                self.causes.append((len(self.offset), named))
-            self.partitions[at].offsets.append(record.offset)
+                self.causes.append(len(self.offset))
+                self.causes_named.append(named)
             self.partitions[at].records.append(len(self.offset))
             self.partition.append(at)
             self.offset.append(record.offset)
             self.content.append(hash(record.content))
-            values = tuple(record.header(header_name) for header_name in header_names)
-            self.senders.append(same.setdefault(record.key, record.key))  # type: ignore[arg-type]
-            self.headers.append(same.setdefault(values, values))  # type: ignore[arg-type]
+            self.senders.append(record.key)
+            self.headers.append(tuple(map(record.header, header_names)))
         self._by_name = by_name
-        self._by_content: dict[int, int] | None = None
-        self.message = array("q", [-1]) * len(self.offset)
-        self.rejected = bytearray(len(self.offset))
+        self._by_content: Index | None = None
+        self.message = Column(len(self.offset), -1)
+        self.rejected = Column(len(self.offset))
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -84,18 +82,19 @@ class Inputs:
         at = self._by_name.get((topic, partition))
         if at is None:
             return None
-        there = self.partitions[at]
-        position = bisect_left(there.offsets, offset)
-        if position == len(there.offsets) or there.offsets[position] != offset:
+        records = self.partitions[at].records
+        position = bisect_left(records, offset, key=self.offset.__getitem__)
+        if position == len(records) or self.offset[records[position]] != offset:
             return None
-        return there.records[position]
+        return records[position]
 
     def same(self, content: int) -> int:
         """The first record of a content, or -1."""
         if self._by_content is None:
-            numbers = range(len(self) - 1, -1, -1)
-            self._by_content = dict(zip(reversed(self.content), numbers, strict=True))
-        return self._by_content.get(content, -1)
+            self._by_content = Index()
+            for record in paced(range(len(self) - 1, -1, -1)):
+                self._by_content.put(self.content[record], record)
+        return self._by_content.get(content)
 
     def where(self, record: int) -> str:
         """A record for people."""
@@ -104,15 +103,13 @@ class Inputs:
         key = "null" if sender is None else escaped(sender)
         return f"{where.topic}/{where.number}@{self.offset[record]} (key {key})"
 
-    def pairs(self, causes: Iterable[tuple[Place, Place]]) -> list[tuple[int, int]]:
-        """Places of inputs (cause, effect) as numbers of messages, where both became one."""
-        numbered = []
+    def pairs(self, causes: Iterable[tuple[Place, Place]]) -> Iterator[tuple[int, int]]:
+        """Yield places of inputs (cause, effect) as numbers of messages, where both became one."""
         for places in causes:
             records = [self.find(place) for place in places]
             messages = [-1 if record is None else self.message[record] for record in records]
             if min(messages) >= 0:
-                numbered.append((messages[0], messages[1]))
-        return numbered
+                yield messages[0], messages[1]
 
     def due(self, record: int, ends: Ends) -> bool:
         """Whether a record has had its time."""
@@ -130,30 +127,24 @@ class Matching:
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
-        rejected = np.frombuffer(inputs.rejected, np.int8)
-        waiting = np.flatnonzero(rejected == 0)
-        contents = np.frombuffer(inputs.content, np.int64)[waiting]
-        order = np.argsort(contents, kind="stable")
-        self._records = array("q", waiting[order].tobytes())
-        self._contents = array("q", contents[order].tobytes())
-        self._next: dict[int, int] = {}
-        """Which of several records with one content is the next."""
-        partitions = np.frombuffer(inputs.partition, np.int32)[waiting[order]]
-        same = np.flatnonzero(contents[order][1:] == contents[order][:-1])
-        elsewhere = same[partitions[same] != partitions[same + 1]]
-        self.ambiguous: set[int] = {self._contents[at] for at in elsewhere.tolist()}
+        self.ambiguous: set[int] = set()
+        self._first = Index()
+        self._next = Column(len(inputs), -1)
+        for record in paced(range(len(inputs) - 1, -1, -1)):
+            if inputs.rejected[record]:
+                continue
+            content = inputs.content[record]
+            later = self._next[record] = self._first.get(content)
+            if later >= 0 and inputs.partition[later] != inputs.partition[record]:
+                self.ambiguous.add(content)
+            self._first.put(content, record)
 
     def take(self, content: int, message: int) -> int:
         """The record that a message was, in order of arrival; -1 where none is left."""
-        at = self._next.get(content)
-        if at is None:
-            at = bisect_left(self._contents, content)
-        if at == len(self._contents) or self._contents[at] != content:
+        record = self._first.get(content)
+        if record < 0 or self.inputs.message[record] >= 0:
             return -1
-        record = self._records[at]
-        if self.inputs.message[record] >= 0:
-            return -1
-        if at + 1 < len(self._contents) and self._contents[at + 1] == content:
-            self._next[content] = at + 1
+        if self._next[record] >= 0:
+            self._first.put(content, self._next[record])
         self.inputs.message[record] = message
         return record

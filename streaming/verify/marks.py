@@ -10,18 +10,18 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from streaming.places import Place
+from streaming.verify.columns import Column
 from streaming.verify.faults import Verdict
+from streaming.verify.logs import Names, Values
 from streaming.verify.origins import Naming, content_of
 from streaming.verify.records import Record
 
 Ends = Mapping[tuple[str, int], int]
 """The end of each partition of inputs."""
-AMBIGUOUS: tuple[Place, int] = (("", -1, -1), 0)
 
 
 class Mark(NamedTuple):
@@ -38,17 +38,30 @@ class Mark(NamedTuple):
         return offset < self.inputs.get(topic, {}).get(str(partition), 0)
 
 
-@dataclass(slots=True)
-class Marks:
-    """The marks of a pipeline's output; ``first`` of a delivery's repeats counts, else the last."""
+ByPartition = dict[int, list[Mark]]
 
-    prefix: str
-    naming: Naming
-    first: bool
-    by_partition: dict[int, list[Mark]] = field(default_factory=dict)
-    delivered: dict[int, dict[int, int]] = field(default_factory=dict)
-    sent: dict[int, tuple[Place, int]] = field(default_factory=dict)
-    faults: list[tuple[str, str]] = field(default_factory=list)
+
+class Marks:
+    """The marks of a pipeline's output; ``first`` of a delivery's repeats counts, else the last.
+
+    Kept are the offset of each content in each output partition, and of each content the place and
+    time (ms) of its input, or that several have it.
+    """
+
+    def __init__(
+        self, prefix: str, naming: Naming, *, first: bool, by_partition: ByPartition | None = None
+    ) -> None:
+        self.prefix = prefix
+        self.naming = naming
+        self.first = first
+        self.by_partition: ByPartition = {} if by_partition is None else by_partition
+        self.faults: list[tuple[str, str]] = []
+        self._delivered: Names[tuple[int, int]] = Names(Column(), Column())
+        self._offsets = Column()
+        self._sent: Names[tuple[int]] = Names(Column())
+        self._places = Values()
+        self._times_ms = Column()
+        self._is_ambiguous = Column()
 
     def read(self, records: Iterable[Record], ends: Ends) -> None:
         """Read the marks; ``ends`` of the inputs, asked for afterwards."""
@@ -70,34 +83,42 @@ class Marks:
 
     def anew(self) -> Marks:
         """Return the same marks, with nothing held against them yet."""
-        return Marks(self.prefix, self.naming, self.first, self.by_partition)
+        return Marks(self.prefix, self.naming, first=self.first, by_partition=self.by_partition)
 
     def taken(self, outputs: Iterable[Record]) -> Iterator[Record]:
         """The deliveries, without a header `origin`; their places are noted."""
         for record in outputs:
             if self.by_partition and (message := self.naming(record, self.prefix)) is not None:
                 content = content_of(record, len(record.headers) - message[0])
-                of = self.delivered.setdefault(content, {})
-                if not (self.first and record.partition in of):
-                    of[record.partition] = record.offset
+                delivered = self._delivered.find((content, record.partition))
+                if delivered < 0:
+                    self._delivered.append((content, record.partition))
+                    self._offsets.append(record.offset)
+                elif not self.first:
+                    self._offsets[delivered] = record.offset
             yield record
 
     def held_against(self, inputs: Iterable[Record]) -> Iterator[Record]:
         """The inputs, whose places are noted."""
         for record in inputs:
             if self.by_partition:
-                content = content_of(record, len(record.headers))
-                known = content in self.sent
-                self.sent[content] = AMBIGUOUS if known else (record.place, record.timestamp)
+                content = (content_of(record, len(record.headers)),)
+                known = self._sent.find(content)
+                if known >= 0:
+                    self._is_ambiguous[known] = 1
+                else:
+                    self._sent.append(content)
+                    self._places.append(record.place)
+                    self._times_ms.append(record.timestamp)
+                    self._is_ambiguous.append(0)
             yield record
 
     def finish(self, verdict: Verdict) -> None:
         """Report what was found, after all inputs."""
-        for content, (place, time_ms) in self.sent.items():
-            if place == AMBIGUOUS[0]:
-                continue
-            for partition, offset in self.delivered.get(content, {}).items():
-                self._judge(place, time_ms, partition, offset)
+        for (content, partition), offset in zip(self._delivered, self._offsets, strict=True):
+            sent = self._sent.find((content,))
+            if sent >= 0 and not self._is_ambiguous[sent]:
+                self._judge(self._places[sent], self._times_ms[sent], partition, offset)
         for name, witness in self.faults:
             verdict.find(name, witness)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -26,9 +25,6 @@ EVENTS = {
 ONE_MEMBER = {"join": "joined", "leave": "left"}
 FIRST = ("group-added", 0)
 """The event that a group of the configuration may have before all commands."""
-
-HARD = 2**40
-"""What a certain fault weighs against a delivery that may come yet."""
 
 POSSIBLE_MAX = 64
 """Memberships that a group may have after commands without an answer."""
@@ -265,77 +261,6 @@ def _missing(verdict: Verdict, command: Command, after: Event | None) -> None:
         return  # it may have been refused
     why = f", though {after.where} is there" if after else ""
     verdict.find("missing-event", f"{command.where} has no event {EVENTS[command.op]}{why}")
-
-
-@dataclass(slots=True)
-class Version:
-    """The messages of a group under one version: numbers, rising, and how many each key got."""
-
-    numbers: list[int] = field(default_factory=list)
-    messages: list[int] = field(default_factory=list)
-    got: dict[bytes, int] = field(default_factory=dict)
-    members: Members = frozenset()
-
-
-def assign(
-    versions: Mapping[int, Version],
-    group: Group | None,
-    last: Mapping[bytes, tuple[int, int]],
-    pinned: Mapping[int, Members],
-) -> dict[int, int]:
-    """For each version the membership (its index) that explains its deliveries best.
-
-    Later versions never have earlier memberships. ``last``: the highest (version, number) that
-    each key has of the group. Versions whose events name them are not guessed.
-    """
-    memberships = group.memberships if group is not None else []
-    if not memberships:
-        return {}
-    best = [0] * len(memberships)
-    choices: list[list[int]] = []
-    for version in sorted(versions):
-        costs = [_cost(version, versions[version], membership, last) for membership in memberships]
-        if version in pinned:
-            costs = [
-                cost + HARD * HARD * (members != pinned[version])
-                for cost, members in zip(costs, memberships, strict=True)
-            ]
-        choice, least, now = [], 0, []
-        for index, cost in enumerate(costs):
-            least = index if best[index] < best[least] else least
-            choice.append(least)
-            now.append(best[least] + cost)
-        choices.append(choice)
-        best = now
-    index = best.index(min(best))
-    chosen: dict[int, int] = {}
-    for version, choice in zip(sorted(versions, reverse=True), reversed(choices), strict=True):
-        chosen[version] = index
-        index = choice[index]
-    return chosen
-
-
-def _cost(
-    number: int, version: Version, members: Members, last: Mapping[bytes, tuple[int, int]]
-) -> int:
-    """Strays and certain losses, then deliveries that may come yet."""
-    hard = sum(count for key, count in version.got.items() if key not in members)
-    pending = 0
-    for key in members:
-        count = len(version.messages) - version.got.get(key, 0)
-        lost = passed(number, version, last.get(key)) - version.got.get(key, 0)
-        hard += max(0, lost)
-        pending += count - max(0, lost)
-    return hard * HARD + pending
-
-
-def passed(number: int, version: Version, last: tuple[int, int] | None) -> int:
-    """How many messages of a version one must have who has ``last``."""
-    if last is None or last[0] < number:
-        return 0
-    if last[0] > number:
-        return len(version.numbers)
-    return bisect_right(version.numbers, last[1])
 
 
 def _keys(names: frozenset[str] | Sequence[str]) -> Members:

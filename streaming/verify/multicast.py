@@ -17,7 +17,6 @@ says, or causes form a cycle). Of commands and events: `unanswered`, `answered-t
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from functools import partial
 
@@ -33,6 +32,7 @@ from streaming.verify.accounts import (
     judge_rejects,
     match,
 )
+from streaming.verify.columns import Column, paced
 from streaming.verify.commands import (
     Event,
     by_subject,
@@ -62,7 +62,9 @@ from streaming.verify.nodes import (
 def judge(
     settings: Settings, material: Material, causes: Iterable[tuple[Place, Place]] = ()
 ) -> Verdict:
-    """Look for every fault; time and memory are linear in the records as long as all is well.
+    """Look for every fault; time is linear in the records as long as all is well.
+
+    What is kept of each record lies in files (`streaming.verify.columns`).
 
     ``causes``: places of inputs (cause, effect), the effect sent after the cause was read by
     anyone, besides those that inputs name (`Settings.cause_header`). Pairs without a delivery are
@@ -74,8 +76,9 @@ def judge(
     work.judge_destinations()
     work.judge_handles()
     work.judge_notices()
-    pairs = causal_pairs(verdict, work.inputs, work.histories, settings.due, causes)
-    work.histories.orders(work.deliveries.name, causes=pairs)
+    count = len(work.deliveries.stamps)
+    pairs = causal_pairs(verdict, work.inputs, work.histories, count, settings.due, causes)
+    work.histories.orders(count, work.deliveries.name, (), pairs, settings.progress)
     work.judge_endings()
     return verdict
 
@@ -91,7 +94,7 @@ class _Judge(Evidence):
         self.undelivered: dict[int, dict[bytes, Event]] = {}
         self.bad: dict[int, str] = {}
         self.held: set[int] = set()
-        self.of = array("q")
+        self.of = Column()
         self.owed = 0
 
     def judge_inputs(self) -> None:
@@ -104,11 +107,11 @@ class _Judge(Evidence):
             if record is not None and reject.reason == "bad-destination":
                 self.bad[record] = reject.where
         messages = Messages(deliveries.contents, deliveries.name)
-        order = deliveries.in_order()
-        self.of, unsure = match(verdict, self.inputs, order, messages, self.histories)
+        order, progress = deliveries.in_order(), self.settings.progress
+        self.of, unsure = match(verdict, self.inputs, order, messages, self.histories, progress)
         lines = SenderLines(verdict, self.inputs, self.of, unsure)
         lines.judge(
-            order,
+            deliveries.in_order(),
             lambda _: None,
             lambda one, two: f"{deliveries.name(one)} comes before {deliveries.name(two)}",
         )
@@ -155,7 +158,7 @@ class _Judge(Evidence):
         """
         inputs = self.inputs
         reached: dict[tuple[int, bytes | None], set[bytes]] = {}
-        for record in range(len(inputs)):
+        for record in paced(range(len(inputs))):
             wanted = self._wanted(record)
             (there, passed) = inputs.headers[record][1]
             handles = names(passed) if there else ()
@@ -163,7 +166,7 @@ class _Judge(Evidence):
                 continue
             known = reached.setdefault((inputs.partition[record], inputs.senders[record]), set())
             if inputs.message[record] >= 0:
-                got = self.deliveries.got[inputs.message[record]]
+                got = self.deliveries.copies.of(inputs.message[record])
                 known.update(got, self.undelivered.get(record, ()), handles)
             elif record in self.bad and wanted and b"" not in wanted:
                 self._judge_bad(record, [n for n in wanted if n[:1] == b"@"] + [*handles], known)
@@ -186,10 +189,11 @@ class _Judge(Evidence):
 
     def judge_destinations(self) -> None:
         """Every destination got it once, or was destroyed before; nobody else got it."""
-        for message, got in enumerate(self.deliveries.got):
-            record = self.of[message]
+        of, progress = self.of, self.settings.progress
+        for message, record in paced(enumerate(of), "judging destinations", len(of), progress):
             if record < 0:
                 continue
+            got = self.deliveries.copies.of(message)
             stamp = self.deliveries.stamps[message]
             wanted = self._wanted(record)
             undelivered = self.undelivered.get(record, {})
@@ -228,8 +232,8 @@ class _Judge(Evidence):
 
     def _judge_undelivered(self, message: int, destination: bytes, event: Event) -> None:
         witness = f"{event.where}: {self.deliveries.name(message)} to {text(destination)}"
-        if destination in self.deliveries.got[message]:
-            key = self.deliveries.got[message][destination]
+        key = self.deliveries.copies.of(message).get(destination)
+        if key is not None:
             self.verdict.find("wrong-undelivered", f"{witness}: {self._got(message, key)}")
         elif event.fields.get("reason") not in REFUSALS and not destination.startswith(b"@"):
             self.verdict.find("wrong-undelivered", f"{witness}, which is a peer, not a node")
@@ -296,20 +300,24 @@ class _Judge(Evidence):
         """Every input is a message, a reject, or not there yet; every command has its answer."""
         inputs, verdict, due = self.inputs, self.verdict, self.settings.due
         following: dict[tuple[int, bytes | None], int] = {}
-        for record in range(len(inputs) - 1, -1, -1):
+        records = range(len(inputs) - 1, -1, -1)
+        for record in paced(records, "judging inputs", len(inputs), self.settings.progress):
             name = (inputs.partition[record], inputs.senders[record])
             if inputs.message[record] >= 0:
                 following[name] = inputs.message[record]
             elif not inputs.rejected[record]:
                 self._judge_absent(record, following.get(name, -1))
         waiting = unanswered(verdict, self.commands, due)
+        deliveries = self.deliveries
         verdict.looked_at = {
             "inputs": len(inputs),
-            "messages": len(self.deliveries.stamps) - len(self.deliveries.notices),
+            "messages": len(deliveries.stamps) - len(deliveries.notices),
             "deliveries": self.histories.count,
             "peers": len(self.histories.by_key),
             "nodes": len(self.nodes),
-            "notices": sum(len(self.deliveries.got[notice]) for notice in self.deliveries.notices),
+            "notices": sum(
+                len(self.deliveries.copies.of(notice)) for notice in self.deliveries.notices
+            ),
             "undelivered": sum(map(len, self.undelivered.values())),
             "rejects": len(self.rejects),
             "commands": len(self.commands),

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import merge
 from typing import NamedTuple
 
 from sequencer.judging.invariants import STAMP_ORDER
 from streaming.verify.added import number
+from streaming.verify.columns import Column, Strand, paced
 from streaming.verify.evidence import find_two_contents
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, History, text
+from streaming.verify.logs import Log, Names, Values
 from streaming.verify.nodes import Stamp
 from streaming.verify.records import Record
 
 HANDLES = ("handles-invalid", "handles")
 NOTICE = "notice"
+RUN = 100_000
+"""Messages that are sorted at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,9 @@ class MulticastDeliveries:
     """All deliveries: messages under numbers, each named by its stamp (timestamp, from).
 
     A destruction of which holders have notices has a number, too, and its node in ``notices``, with
-    the first of them. ``held``: what a peer's handles come from, in the order of its stream.
-    ``handles``: those of a message, with the first delivery that has them. Most have none: of these
-    there is ``bare``, by message partition and offset of the first delivery without handles, or -1.
+    the first of them. ``handles``: those of a message, each with the first delivery that has them.
+    Most have none: of these there is ``bare``, by message partition and offset of the first
+    delivery without handles, or -1.
     """
 
     def __init__(self, verdict: Verdict, histories: Histories, output: str, prefix: str) -> None:
@@ -60,16 +64,19 @@ class MulticastDeliveries:
         self.histories = histories
         self.output = output
         self.prefix = prefix
-        self.numbers: dict[Stamp, int] = {}
-        self.stamps: list[Stamp] = []
-        self.contents = array("q")
-        self.got: list[dict[bytes, bytes]] = []
+        self.stamps: Names[Stamp] = Names(Column(), Values())
+        self.contents = Column()
+        self.copies = _Copies()
         self.highest: dict[bytes, int] = {}
-        self.handles: dict[tuple[int, bytes | None, bytes | None], str] = {}
-        self.bare = array("i"), array("q")
+        self.handles: Names[tuple[int, bytes | None, bytes | None]]
+        self.handles = Names(Column(), Values(), Values())
+        self.bare = Column(), Column()
         self.notices: dict[int, tuple[bytes, Record]] = {}
-        self.held: dict[bytes, list[Held]] = {}
+        self._handles_at = Log()
+        self._held: dict[bytes, Strand] = {}
+        self._held_log, self._held_store = Log(), Column()
         self._same: dict[bytes, bytes] = {}
+        self._sorted = Column()
 
     def name(self, message: int) -> str:
         """A message for people."""
@@ -95,14 +102,24 @@ class MulticastDeliveries:
         message = self._message(record, added, content)
         if self._rises(record, history, added, message):
             destination = self._same.setdefault(added.destination, added.destination)
-            self.got[message][destination] = key
+            self.copies.append(message, destination, key)
             self.histories.note(history, record, message)
             self._note_handles(key, added, message)
         if not added.notice:
             self._take_handles(record, added, message)
 
     def finish(self) -> None:
-        """Compare what can be compared when all have been taken: nothing here."""
+        """After the last delivery: sort the messages by stamp, some of them at a time."""
+        store = Column()
+        runs = []
+        for start in range(0, len(self.stamps), RUN):
+            messages = range(start, min(start + RUN, len(self.stamps)))
+            run = Strand(store)
+            for message in sorted(messages, key=self.stamps.__getitem__):
+                run.append(message)
+            runs.append(run)
+        for message in paced(merge(*runs, key=self.stamps.__getitem__)):
+            self._sorted.append(message)
 
     def _take_handles(self, record: Record, added: Added, message: int) -> None:
         """Keep what handles a message has, once for all who have the same."""
@@ -112,13 +129,14 @@ class MulticastDeliveries:
                 partitions[message], offsets[message] = record.partition, record.offset
             return
         handles = (message, added.valid, added.invalid)
-        if handles not in self.handles:
-            self.handles[handles] = str(record)
+        if self.handles.find(handles) < 0:
+            self.handles.append(handles)
+            self._handles_at.append(str(record))
 
     def all_handles(self) -> Iterator[tuple[int, bytes | None, bytes | None, str]]:
         """Yield messages, their handles that are valid and those that are not, and a witness."""
-        for (message, valid, invalid), where in self.handles.items():
-            yield message, valid, invalid, where
+        for handles, (_, where) in zip(self.handles, self._handles_at, strict=True):
+            yield *handles, where
         for message, (partition, offset) in enumerate(zip(*self.bare, strict=True)):
             if offset >= 0:
                 yield message, None, None, f"{self.output}/{partition}@{offset}"
@@ -126,18 +144,25 @@ class MulticastDeliveries:
     def _note_handles(self, key: bytes, added: Added, message: int) -> None:
         if added.valid or added.notice:
             valid = added.valid or b""
-            held = Held(added.incarnation, added.sequence, message, valid, added.notice)
-            self.held.setdefault(key, []).append(held)
+            if key not in self._held:
+                self._held[key] = Strand(self._held_store)
+            held = (added.incarnation, added.sequence, message, valid, added.notice)
+            self._held[key].append(self._held_log.append(held))
+
+    def holders(self) -> Iterator[bytes]:
+        """Yield the peers that have `held`."""
+        yield from self._held
+
+    def held(self, peer: bytes) -> Iterator[Held]:
+        """Yield what a peer's handles come from, in the order of its stream."""
+        for position in self._held.get(peer, ()):
+            yield Held(*self._held_log[position])
 
     def _message(self, record: Record, added: Added, content: int) -> int:
-        message = self.numbers.get(added.stamp)
-        if message is None:
-            timestamp, sender = added.stamp
-            stamp = (timestamp, self._same.setdefault(sender, sender))
-            message = self.numbers[stamp] = len(self.stamps)
-            self.stamps.append(stamp)
+        message = self.stamps.find(added.stamp)
+        if message < 0:
+            message = self.stamps.append(added.stamp)
             self.contents.append(content)
-            self.got.append({})
             for each in self.bare:
                 each.append(-1)
             if added.notice:
@@ -149,7 +174,7 @@ class MulticastDeliveries:
     def _rises(self, record: Record, history: History, added: Added, message: int) -> bool:
         """Whether a peer's messages come in the order of stamps; no destination a second time."""
         key, before = history.key, self.highest.get(history.key, message)
-        if added.destination in self.got[message]:
+        if self.copies.has(message, added.destination):
             self.verdict.find(
                 "delivered-twice",
                 lambda: (
@@ -158,7 +183,7 @@ class MulticastDeliveries:
                 ),
             )
             return False
-        if self.stamps[message] < self.stamps[before]:
+        if added.stamp < self.stamps[before]:
             self.verdict.find(
                 STAMP_ORDER,
                 lambda: (
@@ -170,10 +195,40 @@ class MulticastDeliveries:
             self.highest[key] = message
         return True
 
-    def in_order(self) -> list[int]:
-        """All messages by (timestamp, from), without destructions."""
-        messages = (n for n in range(len(self.stamps)) if n not in self.notices)
-        return sorted(messages, key=self.stamps.__getitem__)
+    def in_order(self) -> Iterator[int]:
+        """Yield all messages by (timestamp, from), without destructions."""
+        return (message for message in self._sorted if message not in self.notices)
+
+
+class _Copies:
+    """Who got each message, by destination: a chain of copies for each message."""
+
+    def __init__(self) -> None:
+        self._copies: Names[tuple[int, bytes]] = Names(Column(), Values())
+        self._keys = Values()
+        self._last = Column()
+        self._before = Column()
+
+    def append(self, message: int, destination: bytes, key: bytes) -> None:
+        """Note that a key got a message for a destination that has none yet."""
+        while len(self._last) <= message:
+            self._last.append(-1)
+        self._before.append(self._last[message])
+        self._last[message] = self._copies.append((message, destination))
+        self._keys.append(key)
+
+    def has(self, message: int, destination: bytes) -> bool:
+        """Whether there is a copy for a destination."""
+        return self._copies.find((message, destination)) >= 0
+
+    def of(self, message: int) -> dict[bytes, bytes]:
+        """Return by destination who got a message, in the order in which the copies were read."""
+        copies = []
+        copy = self._last[message] if message < len(self._last) else -1
+        while copy >= 0:
+            copies.append((self._copies[copy][1], self._keys[copy]))
+            copy = self._before[copy]
+        return dict(reversed(copies))
 
 
 def read_added(record: Record, prefix: str) -> Added | None:

@@ -8,7 +8,7 @@ peer's stream: its answer says how far the stream was (`incarnation`, `sequence`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from streaming.places import StreamPoint
@@ -71,8 +71,8 @@ def judge_notices(
     work = _Notices(verdict, deliveries, handles, due)
     for message in deliveries.notices:
         work.judge_destruction(message)
-    for peer, held in deliveries.held.items():
-        work.judge_peer(peer, held)
+    for peer in deliveries.holders():
+        work.judge_peer(peer, deliveries.held(peer))
     return work.owed
 
 
@@ -107,7 +107,7 @@ class _Notices:
         elif record.timestamp != command.timestamp:
             self.verdict.find(WRONG, f"{witness}: its time is not that of {command.where}")
 
-    def judge_peer(self, peer: bytes, held: Sequence[Held]) -> None:
+    def judge_peer(self, peer: bytes, held: Iterable[Held]) -> None:
         """Follow a peer's stream: what it holds, and the notices that it gets."""
         holds: dict[tuple[bytes, int], tuple[NodeLife, Held]] = {}
         doubtful = {node for place, node in self.releases.get(peer, ()) if place is None}

@@ -6,8 +6,10 @@ after them higher ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
+from streaming.places import StreamPoint
+from streaming.verify.columns import Column, paced
 from streaming.verify.commands import Command
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Inputs
@@ -46,18 +48,24 @@ def judge_streams(
     for stamp, command in releases.items():
         by_peer.setdefault(command.others[0].encode(), []).append((stamp, command))
     for peer, there in by_peer.items():
-        held = deliveries.held.get(peer, ())
-        for stamp, command in there:
-            fields = command.answers[0].fields
-            place = (fields.get("incarnation"), fields.get("sequence"))
-            if not all(type(number) is int for number in place):
-                continue
-            for handle in held:
-                before = (handle.incarnation, handle.sequence) < place
+        points = [(stamp, command, _stream_point(command)) for stamp, command in there]
+        for handle in deliveries.held(peer):
+            for stamp, command, point in points:
+                if point is None:
+                    continue
+                before = (handle.incarnation, handle.sequence) < point
                 if before != (deliveries.stamps[handle.message] < stamp):
                     name = deliveries.name(handle.message)
                     witness = f"{command.answers[0].where} is on the wrong side of {name}"
                     verdict.find("wrong-answer", witness)
+
+
+def _stream_point(command: Command) -> StreamPoint | None:
+    """Return where the answer to a release says that the peer's stream was."""
+    incarnation, sequence = map(command.answers[0].fields.get, ("incarnation", "sequence"))
+    if type(incarnation) is int and type(sequence) is int:
+        return incarnation, sequence
+    return None
 
 
 def judge_ends(
@@ -66,11 +74,11 @@ def judge_ends(
     releases: Mapping[Stamp, Command],
     deliveries: MulticastDeliveries,
     inputs: Inputs,
-    of: Sequence[int],
+    of: Column,
 ) -> None:
     """Judge the stamps of commands; ``of``: each message's input, below 0 where unknown."""
     for stamp, command in (*ends.items(), *releases.items()):
-        message = deliveries.numbers.get(stamp, -1)
+        message = deliveries.stamps.find(stamp)
         if message >= 0 and (stamp in releases or message not in deliveries.notices):
             witness = f"{command.answers[0].where} has the stamp of {deliveries.name(message)}"
             by = deliveries.histories.first_place(message)
@@ -86,7 +94,7 @@ def _judge_places(
     ends: Mapping[Stamp, Command],
     deliveries: MulticastDeliveries,
     inputs: Inputs,
-    of: Sequence[int],
+    of: Column,
 ) -> None:
     """What a partition has of a sender before its command comes before it, and no more."""
     lines: dict[tuple[str, int, bytes | None], list[tuple[int, Stamp, str]]] = {}
@@ -94,7 +102,7 @@ def _judge_places(
         topic, partition, offset = command.place
         line = lines.setdefault((topic, partition, command.sender), [])
         line.append((offset, stamp, command.where))
-    for message in deliveries.in_order():
+    for message in paced(deliveries.in_order()):
         record = of[message]
         if record >= 0:
             where = inputs.partitions[inputs.partition[record]]

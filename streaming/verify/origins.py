@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from streaming.places import Place
 from streaming.verify.added import without
+from streaming.verify.columns import Column, Index
 from streaming.verify.faults import Verdict
+from streaming.verify.logs import Names, Values
 from streaming.verify.records import Record
 
 ORIGIN = re.compile(rb"([A-Za-z0-9._-]{1,249})/([0-9]{1,10})@([0-9]{1,19})")
@@ -38,23 +38,23 @@ def text_of(place: Place | None) -> str | None:
     return None if place is None else f"{place[0]}/{place[1]}@{place[2]}"
 
 
-class Named(NamedTuple):
-    """A delivery that names an input: a hash of what it has of it, its message, itself."""
-
-    content: int
-    message: int
-    shown: str
-
-
-@dataclass(slots=True)
 class Origins:
-    """What deliveries say of their inputs; ``prefix`` of headers."""
+    """What deliveries say of their inputs; ``prefix`` of headers.
 
-    prefix: str
-    naming: Naming
-    named: dict[Place, Named] = field(default_factory=dict)
-    places: dict[int, Place] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
+    Of each place that is named: a hash of what the first delivery that names it has of the input,
+    its message, itself, and whether an input lies there; of each message the place that it names.
+    """
+
+    def __init__(self, prefix: str, naming: Naming) -> None:
+        self.prefix = prefix
+        self.naming = naming
+        self.faults: list[str] = []
+        self._places: Names[Place] = Names(Values(), Column(), Column())
+        self._contents = Column()
+        self._messages = Column()
+        self._shown = Values()
+        self._inputs = Column()
+        self._place_of = Index()
 
     def taken(self, outputs: Iterable[Record]) -> Iterator[Record]:
         """The deliveries without their header `origin`, which is noted."""
@@ -73,15 +73,20 @@ class Origins:
     def held_against(self, inputs: Iterable[Record]) -> Iterator[Record]:
         """The inputs, each held against the deliveries that name it."""
         for record in inputs:
-            named = self.named.pop(record.place, None) if self.named else None
-            if named is not None and named.content != content_of(record, len(record.headers)):
-                self.faults.append(f"{named.shown} names {record}, which is another message")
+            named = self._places.find(record.place) if len(self._places) else -1
+            if named >= 0 and not self._inputs[named]:
+                self._inputs[named] = 1
+                if self._contents[named] != content_of(record, len(record.headers)):
+                    shown = self._shown[named]
+                    self.faults.append(f"{shown} names {record}, which is another message")
             yield record
 
     def finish(self, verdict: Verdict) -> None:
         """Report what was found, after all inputs."""
-        for place, named in self.named.items():
-            self.faults.append(f"{named.shown} names {place}: there is no such input")
+        for named, is_there in enumerate(self._inputs):
+            if not is_there:
+                shown, place = self._shown[named], self._places[named]
+                self.faults.append(f"{shown} names {place}: there is no such input")
         for witness in self.faults:
             verdict.find("wrong-origin", witness)
 
@@ -90,12 +95,22 @@ class Origins:
         if message is None:
             return  # its discipline's judge says why
         added, name = message
-        there = Named(content_of(record, len(record.headers) - added), name, str(record))
-        before = self.named.setdefault(place, there)
-        if before[:2] != there[:2]:
-            self.faults.append(f"{record} and {before.shown} both name {place}")
-        elif self.places.setdefault(name, place) != place:
-            self.faults.append(f"{record} names {place}; its message is {self.places[name]}")
+        content = content_of(record, len(record.headers) - added)
+        named = self._places.find(place)
+        if named < 0:
+            named = self._places.append(place)
+            self._contents.append(content)
+            self._messages.append(name)
+            self._shown.append(str(record))
+            self._inputs.append(0)
+        if (self._contents[named], self._messages[named]) != (content, name):
+            self.faults.append(f"{record} and {self._shown[named]} both name {place}")
+            return
+        before = self._place_of.get(name)
+        if before < 0:
+            self._place_of.put(name, named)
+        elif before != named:
+            self.faults.append(f"{record} names {place}; its message is {self._places[before]}")
 
 
 def of_channel(record: Record, _prefix: str) -> Message:

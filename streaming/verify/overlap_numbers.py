@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from streaming.verify.columns import Column, paced
 from streaming.verify.faults import Verdict
+from streaming.verify.logs import Names, Values
+from streaming.verify.records import Record
 
 Pair = tuple[str, str]
 """An overlap: the names of two groups, sorted."""
@@ -54,14 +54,15 @@ class OverlapNumbers:
     def __init__(self, verdict: Verdict, name: Callable[[int], str]) -> None:
         self.verdict = verdict
         self.name = name
-        self.stamps: dict[int, dict[Pair, int]] = {}
         self.beginnings: list[Beginning] = []
         self.lowest: dict[Pair, tuple[int, int, bytes]] = {}
+        self._named: Names[tuple[int, Pair]] = Names(Column(), Values())
+        self._stamps = Column()
         self._lines: dict[tuple[bytes, Pair], _Line] = {}
         self._listed: dict[tuple[bytes, bytes], tuple[Pair, ...]] = {}
 
     def take(
-        self, where: str, key: bytes, version: tuple[bytes, int], message: int, stamps: Stamps
+        self, where: Record, key: bytes, version: tuple[bytes, int], message: int, stamps: Stamps
     ) -> None:
         """Take the stamps of a delivery; ``version``: the message's group, and which of it."""
         pairs = tuple((first, second) for first, second, _ in stamps)
@@ -72,17 +73,26 @@ class OverlapNumbers:
             self._listed[key, version[0]] = pairs
         if not pairs:
             return
-        known = self.stamps.setdefault(message, {})
         for first, second, stamp in stamps:
             pair = (first, second)
-            if known.setdefault(pair, stamp) != stamp:
+            known = self._known(message, pair, stamp)
+            if known != stamp:
                 witness = f"{where}: {self.name(message)} has {stamp} of overlap {first} {second}"
-                self.verdict.find("stamps-differ", f"{witness}, and {known[pair]} at others")
+                self.verdict.find("stamps-differ", f"{witness}, and {known} at others")
             self._follow(where, key, pair, version, message, stamp)
+
+    def _known(self, message: int, pair: Pair, stamp: int) -> int:
+        """Note a message's number; return the one that was there before, else this one."""
+        entry = self._named.find((message, pair))
+        if entry >= 0:
+            return self._stamps[entry]
+        self._named.append((message, pair))
+        self._stamps.append(stamp)
+        return stamp
 
     def _follow(
         self,
-        where: str,
+        where: Record,
         key: bytes,
         pair: Pair,
         version: tuple[bytes, int],
@@ -105,25 +115,28 @@ class OverlapNumbers:
         line.last, line.message, line.is_over = stamp, message, False
 
     def shared(
-        self, one_line: Callable[[Pair, bytes, int], object], names: list[tuple[bytes, int, int]]
+        self,
+        one_line: Callable[[Pair, bytes, int], object],
+        name: Callable[[int], tuple[bytes, int, int]],
     ) -> Iterator[tuple[int, int]]:
         """Yield pairs of messages that have one number in one line of an overlap.
 
         ``one_line`` names the line of a message, given the overlap and the message's group and
-        version; None: its numbers may come again. ``names``: of messages.
+        version; None: its numbers may come again. ``name``: of a message.
         """
-        messages, lines, stamps = array("q"), array("q"), array("q")
         lines_of: dict[object, int] = {}
-        for message, stamped in self.stamps.items():
-            group, version, _ = names[message]
-            for pair, stamp in stamped.items():
-                line = one_line(pair, group, version)
-                if line is not None:
-                    messages.append(message)
-                    lines.append(lines_of.setdefault((pair, line), len(lines_of)))
-                    stamps.append(stamp)
-        line_, number = np.array(lines, np.int64), np.array(stamps, np.int64)
-        order = np.lexsort((number, line_))
-        same = (np.diff(line_[order]) == 0) & (np.diff(number[order]) == 0)
-        for at in np.flatnonzero(same).tolist():
-            yield messages[int(order[at])], messages[int(order[at + 1])]
+        seen: Names[tuple[int, int]] = Names(Column(), Column())
+        latest = Column()
+        for (message, pair), stamp in paced(zip(self._named, self._stamps, strict=True)):
+            group, version, _ = name(message)
+            line = one_line(pair, group, version)
+            if line is None:
+                continue
+            number = (lines_of.setdefault((pair, line), len(lines_of)), stamp)
+            at = seen.find(number)
+            if at < 0:
+                seen.append(number)
+                latest.append(message)
+                continue
+            yield latest[at], message
+            latest[at] = message

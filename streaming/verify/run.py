@@ -139,6 +139,7 @@ def _common(asked: Subject, outputs: list[str]) -> dict[str, Any]:
         "due": asked.due,
         "cause_header": asked.cause_header,
         "input_commands": asked.settings.input_commands,
+        "progress": asked.topics.progress,
     }
 
 
