@@ -98,9 +98,7 @@ class Column:
             is_new = self.file is None
             with room_is_said():
                 file = self.file = self.file or temporary_file()
-                if hasattr(
-                    os, "posix_fallocate"
-                ):  # a page without room on the disk ends the process
+                if hasattr(os, "posix_fallocate"):  # a page without room ends the process
                     os.posix_fallocate(file.fileno(), 0, size)
                 else:
                     file.truncate(size)
