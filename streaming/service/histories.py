@@ -22,7 +22,7 @@ from streaming.errors import InputLost
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import CHANGED, Decisions, same_input
 from streaming.sink import failures
-from streaming.sink.progress import NOTHING, BatchProgress
+from streaming.sink.progress import NOTHING, BatchProgress, nothing_since
 from streaming.sink.writer import make_producer
 from streaming.source.losses import OPTION, said
 from streaming.source.planned import lost_of_planned
@@ -83,14 +83,18 @@ def settle(
     # at-least-once there is no progress that could tell.
     renewed = standing.behind or standing.begun or (is_planned_anew and may_be_written)
     renewed = renewed or standing.differing or (standing.written and _is_changed(checkpoint))
+    digest = NOTHING
     if renewed or not is_exact:
         checkpoint.forget_later_state()
         # The triples (key, incarnation, sequence) of lost batches name what these wrote, for ever.
-        Decisions(checkpoint).renew(round(time.time() * 1000), checkpoint.done() + 1)
+        decisions = Decisions(checkpoint)
+        decisions.renew(round(time.time() * 1000), checkpoint.done() + 1)
+        digest = nothing_since(decisions.renewals[-1][0])
     # With new incarnations no part of a batch is as another partition may have written it.
     lost = range(plan.state_partitions + 1) if renewed else standing.unknown
     for partition in lost if is_exact else ():
-        _take_back(make_producer(plan, partition), query, checkpoint)
+        progress = BatchProgress(max(checkpoint.done(), 0), query, digest)
+        _take_back(make_producer(plan, partition), progress)
     if lost:
         say(
             f"{plan.pipeline}: goes on behind batch {checkpoint.done()}. What {len(lost)} state "
@@ -166,7 +170,7 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str) -> Standing:
             standing.behind[partition] = progress.batch
         elif progress.part is not None:
             standing.begun.append(partition)
-        elif progress.batch == batch and progress.digest != NOTHING:
+        elif progress.batch == batch and not progress.is_taken_back:
             standing.written.append(partition)
             if digest and progress.digest != digest:
                 standing.differing.append(partition)
@@ -174,18 +178,22 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str) -> Standing:
 
 
 def _is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
-    """Whether the checkpoint has the batch, or had it: Spark's log goes back for a while."""
-    if progress.digest == NOTHING:
-        return True
+    """Whether the checkpoint has the batch, or had it: Spark's log goes back for a while.
+
+    Of progress that was taken back, whether it has the renewal: a copy that is put back once more
+    would give the incarnations of lost batches again.
+    """
+    if progress.is_taken_back:
+        renewals = [nothing_since(at_ms) for at_ms, _ in Decisions(checkpoint).renewals]
+        return progress.digest in [NOTHING, *renewals]
     if progress.batch > checkpoint.planned():
         return False
     logged = checkpoint.logged_if_kept(progress.batch)
     return logged is None or same_input(progress.digest, logged)
 
 
-def _take_back(producer: BatchProducer, query: str, checkpoint: Checkpoint) -> None:
+def _take_back(producer: BatchProducer, progress: BatchProgress) -> None:
     """Fence all that write, and say in a transaction that nothing after the checkpoint counts."""
-    progress = BatchProgress(max(checkpoint.done(), 0), query, NOTHING)
     with producer.errors("take back its progress"):
         producer.begin_session()
         producer.begin()

@@ -22,6 +22,11 @@ NOTHING = "-"
 of the progress of batches that are lost (`streaming.service.histories`)."""
 
 
+def nothing_since(renewed_ms: int) -> str:
+    """Return the same, of a checkpoint that has this renewal of incarnations: no older one has."""
+    return f"{NOTHING}{renewed_ms:x}"
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """How far a batch is written that is not written whole.
@@ -66,6 +71,11 @@ class BatchProgress:
     digest: str
     part: Part | None = None
     read: int | None = None
+
+    @property
+    def is_taken_back(self) -> bool:
+        """Whether it says that nothing counts as written (`NOTHING`)."""
+        return self.digest.startswith(NOTHING)
 
     def to_text(self) -> str:
         """Return the metadata; the batch is the offset."""

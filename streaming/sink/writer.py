@@ -12,7 +12,7 @@ from streaming.errors import Fenced
 from streaming.kafka.choice import TRANSACTION_TIMEOUT_MS, own_settings
 from streaming.sink import failures
 from streaming.sink.lookup import look_up
-from streaming.sink.progress import NOTHING, BatchProgress, Part
+from streaming.sink.progress import BatchProgress, Part
 from streaming.sink.refusals import RecordsRefused
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class PartitionWriter:
             progress = BatchProgress.from_text(*self.producer.progress())
         self.overwritten = progress is not None and progress.query != context.query
         self.forgotten = self.overwritten or (progress is None and not context.young)
-        if progress is None or self.overwritten or progress.digest == NOTHING:
+        if progress is None or self.overwritten or progress.is_taken_back:
             return None
         if progress.batch > context.batch or (
             progress.batch == context.batch and progress.digest != context.digest

@@ -1,5 +1,6 @@
 """`--accept-repeats` that ended in the middle is finished by the next start that is given it."""
 
+import shutil
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ from streaming.errors import CheckpointBehind, KafkaUnavailable
 from streaming.service import histories
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import Decisions
-from streaming.sink.progress import NOTHING, BatchProgress, Part
+from streaming.sink.progress import BatchProgress, Part
 
 RULES = {"gap": "wait"}
 LOGS = {
@@ -62,7 +63,7 @@ def digest_of(checkpoint):
 
 
 @pytest.mark.parametrize("part", [None, Part(1, {}, 3)], ids=["went on to batch 5", "wrote a part"])
-def test_repeats_are_accepted_once_more(checkpoint, monkeypatch, part):
+def test_repeats_are_accepted_once_more(checkpoint, monkeypatch, part, tmp_path):
     Decisions(checkpoint).standing(0, RULES)
     digest = digest_of(checkpoint)
     batch = 5 if part is None else 1
@@ -88,12 +89,20 @@ def test_repeats_are_accepted_once_more(checkpoint, monkeypatch, part):
     with pytest.raises(KafkaUnavailable):
         settle(accept_repeats=True)
     away.clear()
+    copy = shutil.copytree(tmp_path / "p", tmp_path / "copy")
     settle(accept_repeats=True)
     context = BatchContext("q", 1, digest=digest_of(checkpoint))
     for partition in range(3):
         left = BatchProgress.from_text(*kept[partition])
-        assert left.digest == NOTHING
+        assert left.is_taken_back
         assert left.batch < context.batch
     renewals = Decisions(checkpoint).renewals
     settle(accept_repeats=True)
     assert Decisions(checkpoint).renewals == renewals, "nothing is left to accept"
+    settle(accept_repeats=False)
+    # A copy from before would give the incarnations of lost batches once more.
+    shutil.copytree(copy, tmp_path / "p", dirs_exist_ok=True)
+    with pytest.raises(CheckpointBehind):
+        settle(accept_repeats=False)
+    settle(accept_repeats=True)
+    assert Decisions(checkpoint).renewals[-1] > renewals[-1]
