@@ -206,11 +206,11 @@ class Ordered:
 
     def start(self, folder):
         rows = large_rows(self.session, "bench", sees_rows=False)
-        plan = replace(self.plan(), folder=folder, compression="lz4", large_rows=rows)
+        plan = replace(self.plan(), folder=folder, sync=True, compression="lz4", large_rows=rows)
         partitions = str(self.given.state_partitions)
         self.session.conf.set("spark.sql.shuffle.partitions", partitions)
         progress = Progress()
-        checkpoint = Checkpoint(*folder.rsplit("/", 1))
+        checkpoint = Checkpoint(*folder.rsplit("/", 1), synced=True)
         self.carrier = carrier = Carrier(plan, progress, checkpoint, self.note)
         given = self.given
         limits = Speed(Pace()).limits(Service(batch_records_max=given.batch), progress)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Int64s, ShardState
 from sequencer.labels import LABEL_MAX
+from sequencer.lookup import rows_of
 from sequencer.sorting import order_by
 
 
@@ -106,8 +106,7 @@ def open_table(
     known, count = len(state), len(channel)
     if named:
         channel = pa.concat_arrays([channel, pa.array(named, channel.type)])
-    found = pc.index_in(channel, value_set=state.keys)
-    codes = found.fill_null(NONE).to_numpy().astype(np.int64)
+    codes = rows_of(channel, state.keys)
     strange = np.flatnonzero(codes == NONE)
     coded = channel.take(pa.array(strange)).dictionary_encode()
     codes[strange] = known + coded.indices.fill_null(NONE - known).to_numpy()

@@ -1,6 +1,7 @@
 """Run seeds: `python -m tests.simulated --seeds 1000 [--first N] [--show SEED]`."""
 
 import argparse
+import gc
 import math
 import resource
 import sys
@@ -11,6 +12,8 @@ from tests.simulated import table
 from tests.simulated.finding import PLANTS, found
 from tests.simulated.run import run, shrink
 
+YOUNG_MAX = 50_000
+"""Objects that are made before Python looks for garbage: by default a sixth of the time goes there."""
 MEMORY_BYTES_MAX = 8 * 2**30
 """Who does not compare checksums may take damaged lengths for lengths."""
 
@@ -43,6 +46,7 @@ def main():
     )
     asked.add_argument("--json", type=Path, help="note in this file what found a plant")
     options = asked.parse_args()
+    gc.set_threshold(YOUNG_MAX)
     if options.planted:
         return planted(options)
     if options.show is not None:

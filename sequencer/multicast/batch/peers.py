@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sequencer.lookup import rows_of
 from sequencer.multicast.batch.lists import Bools, Int64s
 from sequencer.sorting import ranks
 
@@ -37,8 +37,7 @@ class Peers:
 
     def rows(self, names: pa.Array) -> Int64s:
         """The row of each name, -1 where it has none."""
-        rows = pc.fill_null(pc.index_in(names, value_set=self.keys), -1)
-        return np.asarray(rows.to_numpy(zero_copy_only=False).astype(np.int64))
+        return rows_of(names, self.keys)
 
     def rows_or_new(self, names: pa.Array, now_ms: int) -> Int64s:
         """The row of each of some distinct names; who has none begins now."""
