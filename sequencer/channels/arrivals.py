@@ -60,7 +60,9 @@ def judge_alone(
         moves = np.bincount(codes[codes >= 0], minlength=len(table.keys)) + held_count
         search = max(each.search for each in rules.each) * (1 + len(placed))
         near = np.append(table.columns["frontier"], 0)[codes]
-        in_cycle = rules.labels.positions(texts, np.append(moves, 0)[codes] + search, near)
+        reach = np.append(moves, 0)[codes] + search
+        in_cycle = rules.labels.positions(texts, reach, near)
+        in_cycle[_out_of_reach(in_cycle, reach, near, rules.labels.cycle)] = NONE
     else:
         in_cycle = rules.labels.positions(texts)
     if arrivals.epoch.null_count == len(arrivals):
@@ -77,3 +79,16 @@ def judge_alone(
             in_cycle[missing], epoch[missing] = NONE, 0
     reasons[codes < 0] = Reason.MISSING_CHANNEL
     return reasons, in_cycle, epoch
+
+
+def _out_of_reach(in_cycle: Int64s, reach: Int64s, near: Int64s, cycle: int | None) -> Bools:
+    """Which labels are known only because another channel came so far, in this process.
+
+    What a repeated batch gives must not depend on what the process has seen before.
+    """
+    ahead, behind = in_cycle - near, near - in_cycle
+    if cycle is None:
+        found = (ahead < reach) & (behind <= reach)
+    else:
+        found = (ahead % cycle < reach) | (behind % cycle <= reach)
+    return ~(found | (in_cycle < reach))

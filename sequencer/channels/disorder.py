@@ -15,6 +15,9 @@ import numpy as np
 from sequencer.channels.state import Bools, Int64s
 from sequencer.sorting import order_by
 
+MIXED_MIN = 0.1
+"""With this much disorder nearly every channel has some, and to leave the others out is no gain."""
+
 
 def _none() -> Int64s:
     return np.zeros(0, dtype=np.int64)
@@ -54,10 +57,11 @@ def measure(
     arrived = int(np.count_nonzero(row >= held_count))
     if not back.any():
         return Disorder(arrived)
-    mixed: Bools = np.zeros(int(channel[-1]) + 1, dtype=np.bool_)
-    mixed[channel[1:][back]] = True
-    which = mixed[channel]
-    channel, ahead, row, waits_ms = channel[which], ahead[which], row[which], waits_ms[which]
+    if np.count_nonzero(back) < len(row) * MIXED_MIN:
+        mixed: Bools = np.zeros(int(channel[-1]) + 1, dtype=np.bool_)
+        mixed[channel[1:][back]] = True
+        which = mixed[channel]
+        channel, ahead, row, waits_ms = channel[which], ahead[which], row[which], waits_ms[which]
     group = np.cumsum(np.diff(channel, prepend=channel[0]) != 0)
 
     stride = int(waits_ms.max()) + 1

@@ -146,6 +146,8 @@ def pack_for_all(table: pa.Table, keys: list[int], *, large_rows: str = "") -> p
 
     ``large_rows``: see `pack_by_shard`.
     """
+    if not len(table):  # a stretch of which compaction has left nothing
+        return packed(np.arange(0), [], keys)
     (rows,) = table.cast(RECORD).combine_chunks().to_batches()
     body = body_pieces(rows, as_it_is=bool(large_rows))
     return packed(np.arange(len(keys)), [body] * len(keys), keys, large_rows)

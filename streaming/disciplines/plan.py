@@ -97,6 +97,14 @@ class Plan:
         fields = {name: getattr(self, name) for name in self.decided}
         return {**fields, "header_prefix": self.headers.prefix}
 
+    def pinned(self) -> dict[str, str]:
+        """Return what a batch that is planned cannot do without, and nobody can decide by batch.
+
+        By its key in the file. A start where one of these is another is refused until that batch is
+        done: some partitions may have written it as it was.
+        """
+        return {"output": self.output, "rejects": self.rejects, "events": self.events}
+
     def under(self, decisions: Mapping[str, Any]) -> Self:
         """Return this plan with a batch's decisions in place of its own."""
         values = {**self.decisions(), **decisions}

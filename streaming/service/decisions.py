@@ -36,6 +36,8 @@ Values = dict[str, Any]
 """Decisions by name, as JSON has them."""
 
 DIGEST_CHARACTERS = 16
+PINNED = "pinned"
+"""Among the standing decisions of a batch: what a start has to have as it was (`Plan.pinned`)."""
 CHANGED = "changed"
 """The finding that a repeated batch has other records than what is written of it."""
 
@@ -126,6 +128,12 @@ class Decisions:
         """Note findings of a batch, synced; a name that is there already gets the new value."""
         self.found = (*self._name(batch), {**self.findings(batch), **findings})
         self._write()
+
+    def pinned(self) -> dict[str, str]:
+        """Return what the batch in doubt was planned with; empty where none is."""
+        known = self._until(self.planned)
+        found: dict[str, str] = known[-1][1].get(PINNED, {}) if known else {}
+        return found
 
     def planned_digest(self) -> str:
         """Return the digest of the batch in doubt; empty where it had not begun to be written."""

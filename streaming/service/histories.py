@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streaming.disciplines.plan import Plan
-from streaming.errors import InputLost
+from streaming.errors import ConfigError, InputLost
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import CHANGED, Decisions, same_input
 from streaming.sink import failures
@@ -60,7 +60,8 @@ def settle(
     """See that the checkpoint is whole, and of one history with Kafka's progress.
 
     Raises CheckpointBehind where Kafka has the progress of a batch that the checkpoint does not
-    have, and KafkaUnavailable. (Progress that Kafka forgot matters only where a batch is in doubt,
+    have, ConfigError where the batch in doubt was planned with something else (`Plan.pinned`), and
+    KafkaUnavailable. (Progress that Kafka forgot matters only where a batch is in doubt,
     and is judged by the sink.) Returned is whether Kafka has any of this checkpoint.
     """
     if checkpoint.lockable:
@@ -68,6 +69,7 @@ def settle(
     query = checkpoint.query()
     if not query:
         return False
+    _require_as_planned(plan, checkpoint)
     is_exact = plan.delivery == "exactly-once"
     standing = _compared(plan, checkpoint, query) if is_exact else Standing()
     if not accept_repeats:
@@ -104,6 +106,21 @@ def settle(
             pipeline=plan.pipeline,
         )
     return standing.is_remembered
+
+
+def _require_as_planned(plan: Plan, checkpoint: Checkpoint) -> None:
+    """ConfigError where the file says otherwise than when the batch in doubt was planned."""
+    now = plan.pinned()
+    for key, before in Decisions(checkpoint).pinned().items():
+        if now.get(key) != before:
+            raise ConfigError(
+                f"pipelines.{plan.pipeline}.{key} was {before} when batch "
+                f"{checkpoint.batch_in_doubt()} was planned, which has to be repeated: some of it "
+                "may be written.",
+                "Nothing was written by this start.",
+                "Set it back, let the service finish the batch (sequencer run CONFIG --once), then "
+                "change it.",
+            )
 
 
 def _plan_anew(
@@ -166,7 +183,7 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str) -> Standing:
         if progress is None or progress.query != query:
             if batch >= 0:
                 standing.unknown.append(partition)
-        elif not _is_known(progress, checkpoint):
+        elif not is_known(progress, checkpoint):
             standing.behind[partition] = progress.batch
         elif progress.part is not None:
             standing.begun.append(partition)
@@ -177,17 +194,17 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str) -> Standing:
     return standing
 
 
-def _is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
+def is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
     """Whether the checkpoint has the batch, or had it: Spark's log goes back for a while.
 
-    Of progress that was taken back, whether it has the renewal: a copy that is put back once more
-    would give the incarnations of lost batches again.
+    Of progress that was taken back, whether it has the renewal, too: a copy that is put back once
+    more would give the incarnations of lost batches again.
     """
+    if progress.batch > max(checkpoint.planned(), 0):  # taken back before any was done it is 0
+        return False
     if progress.is_taken_back:
         renewals = [nothing_since(at_ms) for at_ms, _ in Decisions(checkpoint).renewals]
         return progress.digest in [NOTHING, *renewals]
-    if progress.batch > checkpoint.planned():
-        return False
     logged = checkpoint.logged_if_kept(progress.batch)
     return logged is None or same_input(progress.digest, logged)
 

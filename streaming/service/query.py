@@ -20,7 +20,7 @@ from streaming.disciplines.refused import FINDING, Found
 from streaming.disciplines.source import Source
 from streaming.errors import NOT_FINISHED, InputChanged, SchemasNeeded, SequencerError
 from streaming.logs import count, say
-from streaming.service.decisions import CHANGED, BatchCheckpoint, Decisions
+from streaming.service.decisions import CHANGED, PINNED, BatchCheckpoint, Decisions
 from streaming.service.log_lines import say_commands
 from streaming.service.schemas import SchemaKeeper, StopRequested
 from streaming.sink import failures
@@ -301,7 +301,8 @@ class Carrier:
     def _context(self, batch: int) -> BatchContext:
         progress, decisions = self.progress, self.decisions
         decisions.note_clock(batch)
-        standing = decisions.standing(batch, self.plan.decisions())
+        wanted = {**self.plan.decisions(), PINNED: self.plan.pinned()}
+        standing = decisions.standing(batch, wanted)
         schemas = {} if self._schemas is None else self._schemas.known(batch)
         in_doubt = batch <= progress.in_doubt
         return BatchContext(

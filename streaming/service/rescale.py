@@ -36,6 +36,7 @@ from streaming.disciplines.state_row import STATE
 from streaming.errors import ConfigError, JobFailed
 from streaming.service.checkpoint import MOVING, Checkpoint, Identity
 from streaming.service.decisions import Decisions
+from streaming.service.histories import is_known
 from streaming.service.insight import described, shard_states
 from streaming.service.planning import make_plan
 from streaming.sink.claim import Claim
@@ -229,13 +230,14 @@ def _require_done(old: Checkpoint, plan: Plan, written: Sequence[BatchProgress |
     """JobFailed where a batch was begun and is not done: others would write it again.
 
     What Kafka says of how far it was written is not relied on: a coordinator that is deposed, and
-    does not know, says less. A checkpoint that is behind what was written, as one that was put
-    back, is `streaming.service.histories`'.
+    does not know, says less. A checkpoint that is of another history than what was written, as one
+    that was put back, is refused as at a start: its successor's progress has another query, so this
+    is the last time that anybody looks.
     """
     status, doubtful = old.status(), old.batch_in_doubt()
     query = status.get("query")
-    own = [each.batch for each in written if each is not None and each.query == query]
-    if any(batch > max(old.done(), doubtful) for batch in own):
+    own = [each for each in written if each is not None and each.query == query]
+    if not all(is_known(each, old) for each in own):
         raise JobFailed(
             f"The checkpoint of pipeline {plan.pipeline} is behind what was written from it.",
             UNCHANGED,

@@ -87,10 +87,13 @@ class Parts:
             self._enter(shard)
         stamps = _stamps(table) if self._plan.delivers_to(topic) else NO_STAMPS
         first = 0
+        whole = is_encoded(table)
         for unit, count in _units(table):
             done = self._pass_over(topic, unit, count)
             while done < count:
-                if self._is_full():
+                # Within a table of record batches there is no cut: without a record that Kafka
+                # refused, those before it in the table are made in another way.
+                if self._is_full() and not (whole and first):
                     self._end_part()
                 rows = self._put(topic, unit, done, count)
                 self._stamps.append(stamps[first + done : first + done + rows])

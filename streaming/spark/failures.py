@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
+from typing import TYPE_CHECKING
 
 from streaming import errors
 from streaming.errors import INPUT_LOST, InputLost, JobFailed, SequencerError, StorageUnavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PACK = (
     "Build the archive of what executors need with `sequencer pack CONFIG`, and name it as that "
@@ -62,6 +66,12 @@ def hush() -> None:
 
     for name in LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def stop(session: SparkSession) -> None:
+    """End a session; that its threads then miss each other (NullPointerException) is not logged."""
+    session.sparkContext.setLogLevel("OFF")
+    session.stop()
 
 
 def as_sequencer_error(raised: object) -> SequencerError:

@@ -296,7 +296,8 @@ def spark_session(config: Config, jvm: Jvm | None = None) -> Iterator[SparkSessi
         try:
             yield session
         finally:
-            stopper = threading.Thread(target=quietly(session.stop), daemon=True)
+            ending = quietly(lambda: failures.stop(session))
+            stopper = threading.Thread(target=ending, daemon=True)
             stopper.start()
             stopper.join(SPARK_SECONDS_MAX)
 

@@ -13,7 +13,7 @@ it by which serializers of JSON Schema name a schema.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -175,10 +175,13 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-def _too_deep(rows: Sequence[bytes], faults: Container[int]) -> Iterator[int]:
-    """Yield the rows of JSON that is nested too deep, whatever Python's stack lets msgspec read."""
+def _too_deep(rows: Sequence[bytes], faults: Mapping[int, str]) -> Iterator[int]:
+    """Yield the rows of JSON that is nested too deep, whatever Python's stack lets msgspec read.
+
+    Also of what is no JSON: how deep msgspec came before it saw that depends on the stack, too.
+    """
     for row, value in enumerate(rows):
-        if len(value) <= 2 * DEPTH_MAX or row in faults:
+        if len(value) <= DEPTH_MAX or faults.get(row, NOT_JSON) != NOT_JSON:
             continue
         if value.count(b"[") + value.count(b"{") > DEPTH_MAX:
             signs = np.frombuffer(STRING.sub(b"", value), np.uint8)

@@ -63,6 +63,11 @@ def plain_values(rows: pa.Table) -> pa.Table:
     return rows.remove_column(at + 1)
 
 
+def with_blocks_if_large(rows: pa.Table) -> pa.Table:
+    """The table, with blocks where one of its values is large."""
+    return rows if has_blocks(rows.schema) or not with_large(rows) else blocked(rows)
+
+
 def alike(tables: Sequence[pa.Table]) -> Sequence[pa.Table]:
     """The same, with blocks in all where one has them; what had none is not compressed for it."""
     if not any(has_blocks(each.schema) for each in tables):
@@ -78,7 +83,16 @@ def mostly_large(rows: pa.Table) -> bool:
     If not, what is not large is better compressed together.
     """
     sizes = flat(rows["size"]).fill_null(0).to_numpy()
-    return bool(2 * sizes[sizes >= LARGE_BYTES_MIN].sum() >= sizes.sum())
+    large = sizes[sizes >= LARGE_BYTES_MIN]
+    return bool(len(large) and 2 * large.sum() >= sizes.sum())
+
+
+def sizes_of_values(rows: pa.Table) -> Int64s:
+    """About how many bytes each value takes: of a large one its blocks, where it has some."""
+    if not has_blocks(rows.schema):
+        return row_bytes(flat(rows["value"]))
+    sizes = flat(rows["size"]).fill_null(0).to_numpy().astype(np.int64)
+    return np.where(sizes < LARGE_BYTES_MIN, sizes, row_bytes(flat(rows["block"])))
 
 
 def _compressed(values: pa.Array, rows: Int64s, sizes: Int64s) -> pa.Array:

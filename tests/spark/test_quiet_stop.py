@@ -3,6 +3,8 @@
 During batches: `tests/faults/test_all_disciplines.py`.
 """
 
+import subprocess
+import sys
 import time
 
 import pytest
@@ -52,3 +54,34 @@ def test_while_kafka_is_away(topic_prefix, tmp_path):
             broker.stop()
             time.sleep(3)
             assert stop_quietly(service) == 0, service.said()
+
+
+ENDING = """
+from pyspark.sql import SparkSession
+from streaming.config import parse_config
+from streaming.spark.session import spark_session
+
+usual = SparkSession.stop
+
+def log(session, text):
+    loggers = session.sparkContext._jvm.org.apache.logging.log4j.LogManager
+    loggers.getRootLogger().error(text)
+
+def stop(session):
+    log(session, "in the end")
+    usual(session)
+
+SparkSession.stop = stop
+tables = {"pipelines": {"p": {"discipline": "channel"}}}
+with spark_session(parse_config(tables, {}, "c.toml")) as session:
+    log(session, "before")
+"""
+
+
+def test_what_spark_logs_while_it_ends_is_not_shown():
+    """Its threads miss each other then, in stack traces."""
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert "before" in ended.stderr
+    assert "in the end" not in ended.stderr

@@ -187,9 +187,10 @@ def step_shard(
     arrivals = _arrivals(batch, arrived, plan)
     records = shard.records
     given = batch.select(columns_in(batch.schema, records.schema.names))
+    pool_of = partial(records.pool, arrived=given, order=arrived, blocks=plan.has_blocks)
 
     def records_of(rows: NDArray[np.int64]) -> pa.Table:
-        return records.pool(records.among(rows), given, arrived).take(rows, DELIVERED)
+        return pool_of(records.among(rows)).take(rows, DELIVERED)
 
     outcome, details = without_refused(
         partial(step, shard.state, arrivals, now_ms, plan.rules, asked.commands, placed=placed),
@@ -204,7 +205,7 @@ def step_shard(
     delivered = outcome.delivered.row
     leaving = np.concatenate([delivered[delivered >= 0], outcome.rejected.row[~dropped]])
     outdated = records.outdated(outcome.held_row)
-    pool = records.pool(outdated[records.segment] | records.among(leaving), given, arrived)
+    pool = pool_of(outdated[records.segment] | records.among(leaving))
     after = records.after(outcome.held_row, outdated, pool, timed=bool(plan.progress))
     answers, parts, acted = (asked + asked_among).answers(outcome.answers, now_ms)
     notice_rows = notices(outcome, acted, plan, now_ms)

@@ -69,7 +69,7 @@ def deliveries(
         added |= {"label": sequence, "epoch": incarnation}
     added |= {"sequence": sequence, "incarnation": incarnation}
     leaving = delivered.row[order]
-    for piece in pool.pieces(np.maximum(leaving, 0)):
+    for piece in pool.pieces(leaving):
         rows = _taken(pool, leaving[piece], notice_rows)
         for name, column in added.items():
             rows = rows.append_column(name, pa.array(column[piece]))

@@ -15,7 +15,7 @@ from streaming.arrow.columns import flat, row_bytes
 from streaming.arrow.ipc import from_line, from_state, to_line, to_state
 from streaming.arrow.schemas import columns_in, has_blocks, with_blocks
 from streaming.disciplines.channels.shard_files import ShardFiles
-from streaming.wire.blocks import alike, plain_values
+from streaming.wire.blocks import alike, plain_values, sizes_of_values, with_blocks_if_large
 
 PIECE_BYTES = 2**21
 """About so large is a table that leaves a shard, and (two of them) a segment of what stays.
@@ -37,9 +37,9 @@ class Pool:
 
     @cached_property
     def sizes(self) -> Int64s:
-        """About how many bytes each row of the table takes."""
-        sizes = np.full(len(self.table), ROW_BYTES)
-        for name in columns_in(self.table.schema, ("key", "value", "headers")):
+        """About how many bytes each row of the table takes, whether it has blocks or not."""
+        sizes = ROW_BYTES + sizes_of_values(self.table)
+        for name in ("key", "headers"):
             sizes += row_bytes(flat(self.table[name]))
         return sizes
 
@@ -53,15 +53,14 @@ class Pool:
     def pieces(self, records: Int64s, most: int = 0) -> Iterator[slice]:
         """Stretches of some records, none of more bytes, but that one record may have more.
 
-        By default PIECE_BYTES.
+        By default PIECE_BYTES. They depend on the records alone, as a repeated batch is to give the
+        same ones; with what other shards' records these were packed, and so in which form, differs.
+        Numbers below 0 are notices, which take ROW_BYTES.
         """
-        most = most or PIECE_BYTES
-        if not len(records):
-            return
-        if self.table.nbytes <= most:
-            yield slice(0, len(records))
-            return
-        for first, stop in slices(self.sizes[self.at[records]], most):
+        sizes = np.full(len(records), ROW_BYTES)
+        own = records >= 0
+        sizes[own] = self.sizes[self.at[records[own]]]
+        for first, stop in slices(sizes, most or PIECE_BYTES):
             yield slice(first, stop)
 
 
@@ -171,14 +170,21 @@ class HeldRecords:
         found[records[records < len(self)]] = True
         return found
 
-    def pool(self, wanted: Bools, arrived: pa.Table, order: Int64s) -> Pool:
-        """The wanted ones of these records, and those that arrived: rows of a table, in order."""
+    def pool(
+        self, wanted: Bools, arrived: pa.Table, order: Int64s, *, blocks: bool = False
+    ) -> Pool:
+        """The wanted ones of these records, and those that arrived: rows of a table, in order.
+
+        ``blocks``: large values are to have them. Those that wait may have none, of a time when the
+        service compressed otherwise, or as they were moved to another checkpoint.
+        """
         at = np.full(len(self) + len(order), -1)
         tables, first = [], 0
         for segment in np.unique(self.segment[wanted]).tolist():
             found = np.flatnonzero(wanted & (self.segment == segment))
             rows = self.row[found]
-            tables.append(self.segments[segment].take(rows, self.schema, self.files))
+            table = self.segments[segment].take(rows, self.schema, self.files)
+            tables.append(with_blocks_if_large(table) if blocks else table)
             at[found] = np.arange(first, first + len(found))
             first += len(found)
         at[len(self) :] = first + order

@@ -71,6 +71,10 @@ class ChannelPlan(Plan):
         others = [[glob, _decided(rules)] for glob, rules in self.rules.others]
         return {**Plan.decisions(self), **_decided(self.rules), "rules": others}
 
+    def pinned(self) -> dict[str, str]:
+        """Return the label besides: records are read before anything is known of their batch."""
+        return {**Plan.pinned(self), "label": str(self.label)}
+
     def under(self, decisions: Mapping[str, Any]) -> Self:
         """Return this plan with a batch's decisions (see `Plan.under`)."""
         values = {**self.decisions(), **decisions}
@@ -96,6 +100,11 @@ class ChannelPlan(Plan):
     def reads_values(self) -> bool:
         """Whether channel or label are in records' values."""
         return isinstance(self.channel, ValueField) or isinstance(self.label, ValueField)
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether large values are compressed one by one (`streaming.wire.blocks`)."""
+        return self.compression == "lz4"
 
     @property
     def keyed(self) -> bool:

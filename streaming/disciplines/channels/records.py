@@ -76,7 +76,7 @@ def pack(source: Source, plan: ChannelPlan) -> Packs:
         inputs=len(plan.inputs),
         fields=fields_of(plan.channel, plan.label),
         ops=plan.ops,
-        blocks=plan.compression == "lz4",
+        blocks=plan.has_blocks,
     )
     if not has_expressions(plan.channel, plan.label):
         return source.packs(plan.reads, plan.reads, making, tasks, keys=keys)

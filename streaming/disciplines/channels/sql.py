@@ -34,6 +34,13 @@ CONSTANTS = (
 """Names that Spark knows without a column, nor brackets."""
 HEADER_BEGINS = re.compile(r"\bheader\s*\(", re.IGNORECASE)
 HEADER = re.compile(r"header\(\s*'(?:[^'\\]|\\.)*'\s*\)")
+UNREPEATABLE = re.compile(
+    r"""\b( uuid | rand | random | randn | randstr | uniform | shuffle | spark_partition_id
+    | monotonically_increasing_id | input_file_(?:name|block_start|block_length)
+    | (?:try_)?reflect | java_method )\s*\(""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Functions of Spark that give something else when a batch is repeated."""
 PAIRS = {")": "(", "]": "["}
 HEADER_CALL = re.compile(r"\bheader\(\s*'((?:[^'\\]|\\.)*)'\s*\)")
 HEADER_SQL = (
@@ -47,8 +54,9 @@ HEADER_SQL = (
 def sql_fault(expression: str) -> str | None:
     """What is wrong with a SQL expression, as far as it shows; None where nothing does.
 
-    Looks for quotes and brackets that do not match, for several expressions, for calls of
-    ``header`` that the service would not find, and for a name alone that is no column.
+    Looks for quotes and brackets that do not match, for several expressions, for functions that
+    give something else each time, for calls of ``header`` that the service would not find, and for
+    a name alone that is no column.
     """
     outside = QUOTED.sub(lambda quoted: " " * len(quoted.group()), expression)
     if re.search(r"""['"`]""", outside):
@@ -57,6 +65,8 @@ def sql_fault(expression: str) -> str | None:
         return f"{expression!r} has brackets that do not match"
     if ";" in outside:
         return f"{expression!r} is more than one expression; leave the semicolon out"
+    if call := UNREPEATABLE.search(outside):
+        return f"{expression!r}: {call[1]} gives something else when a batch is repeated"
     for call in HEADER_BEGINS.finditer(outside):
         if not HEADER.match(expression, call.start()):
             return f"{expression!r}: write a header as header('name'), its name in single quotes"

@@ -301,3 +301,22 @@ def test_the_five_rows_of_the_picture():
     assert outcome.state.frontier.tolist() == [7, 1]
     later = step(before, arrivals((b"b", b"0"), (b"a", b"5"), (b"a", b"6")), 2000, rules)
     assert later.held_row.tolist() == [2, 0]
+
+
+def test_what_a_process_has_walked_before_decides_nothing():
+    """A batch that is repeated elsewhere finds no label of a custom sequence that lies too far."""
+    found = []
+    for walked in (0, 150_000):
+        labels = CustomLabels("0", lambda label: str(int(label) + 1))
+        labels.at(walked)
+        rules = Rules(labels, window=1_000, retire_after_ms=10_000)
+        state = step(ShardState.empty(), of_rows([(b"a", b"0", None)]), 1_000, rules).state
+        far = of_rows([(b"a", b"150000", b"no epoch"), (b"a", b"150000", None)])
+        outcome = step(state, far, 2_000, rules)
+        found.append((outcome.rejected.reason.tolist(), outcome.state.active_ms.tolist()))
+    assert found[0] == found[1]
+
+
+def of_rows(rows):
+    columns = [pa.array(column, pa.binary()) for column in zip(*rows, strict=True)]
+    return Arrivals(*columns, np.zeros(len(rows), np.bool_))

@@ -88,6 +88,8 @@ def test_all_faults_are_told_at_once():
         ('label = "concat)key("', "brackets that do not match"),
         ("label = \"'a\"", "a quote that does not end"),
         ('label = "key; value"', "more than one expression"),
+        ('label = "concat(key, uuid())"', "uuid gives something else when a batch is repeated"),
+        ('channel = "CAST(rand (3) AS string)"', "rand gives something else"),
         (
             'label = "foo"',
             "pipelines.p.label: 'foo' is no column of a record; write header('foo') for that "

@@ -7,10 +7,12 @@ import pyarrow as pa
 import pytest
 
 from sequencer.slices import slices
+from streaming.arrow.schemas import RECORD
 from streaming.disciplines.broadcast import (
     BroadcastCore,
     BroadcastOperator,
     BroadcastPlan,
+    pack_for_all,
     record_homes,
 )
 from tests.streaming.broadcast_harness import Stage, broadcast_plan
@@ -82,6 +84,12 @@ def test_all_shards_know_one_order_of_arrival(seed, shards):
     assert found == expected
     assert stage.totals().seen == 40
     assert stage.totals().batches <= stage.batches * shards
+
+
+@pytest.mark.parametrize("folder", ["", "rows"])
+def test_a_stretch_of_which_nothing_is_left_makes_no_packs(folder, tmp_path):
+    large_rows = folder and str(tmp_path / folder)
+    assert len(pack_for_all(RECORD.empty_table(), [0, 1], large_rows=large_rows)) == 0
 
 
 def test_slices_cut_between_records():

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from streaming.disciplines.plan import BatchContext
-from streaming.errors import CheckpointBehind, KafkaUnavailable
+from streaming.errors import CheckpointBehind, ConfigError, KafkaUnavailable
 from streaming.service import histories
 from streaming.service.checkpoint import Checkpoint
-from streaming.service.decisions import Decisions
-from streaming.sink.progress import BatchProgress, Part
+from streaming.service.decisions import PINNED, Decisions
+from streaming.sink.progress import NOTHING, BatchProgress, Part, nothing_since
 
 RULES = {"gap": "wait"}
 LOGS = {
@@ -78,6 +78,7 @@ def test_repeats_are_accepted_once_more(checkpoint, monkeypatch, part, tmp_path)
         pipeline="p",
         service="s",
         progress_group="s.p.{}".format,
+        pinned=dict,
     )
 
     def settle(*, accept_repeats):
@@ -106,3 +107,49 @@ def test_repeats_are_accepted_once_more(checkpoint, monkeypatch, part, tmp_path)
         settle(accept_repeats=False)
     settle(accept_repeats=True)
     assert Decisions(checkpoint).renewals[-1] > renewals[-1]
+
+
+def test_which_progress_a_checkpoint_knows(checkpoint):
+    """Batch 1 is planned in it. What others wrote behind that, or took back, it does not have."""
+
+    def knows(batch, digest):
+        return histories.is_known(BatchProgress(batch, "q", digest), checkpoint)
+
+    own = digest_of(checkpoint)
+    assert knows(1, own)
+    assert not knows(1, "other.other")
+    assert not knows(2, own)
+    assert knows(0, NOTHING)
+    assert knows(1, NOTHING)
+    assert not knows(2, NOTHING), "this checkpoint is older than the one that took it back"
+    Decisions(checkpoint).renew(7, 1)
+    since = nothing_since(Decisions(checkpoint).renewals[-1][0])
+    assert knows(0, since)
+    assert not knows(2, since)
+    assert not knows(0, f"{since}0"), "of a renewal that this checkpoint does not have"
+
+
+def test_what_was_taken_back_before_any_batch_was_done_is_known(tmp_path):
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "metadata").write_text(LOGS["metadata"])
+    bare = Checkpoint(str(tmp_path), "p")
+    assert histories.is_known(BatchProgress(0, "q", NOTHING), bare)
+    assert not histories.is_known(BatchProgress(1, "q", NOTHING), bare)
+
+
+@pytest.mark.parametrize("accept_repeats", [False, True])
+def test_what_a_planned_batch_cannot_do_without_is_as_it_was(checkpoint, accept_repeats, tmp_path):
+    """Partitions that have committed it under the old label would step by the new one."""
+    before = {"output": "out", "label": "header('label')"}
+    now = {**before, "label": "header('seq')"}
+    plan = SimpleNamespace(delivery="at-least-once", pipeline="p", pinned=lambda: now)
+
+    def settle():
+        say = lambda *_, **__: None  # noqa: E731
+        histories.settle(plan, checkpoint, say, accept_repeats=accept_repeats)
+
+    Decisions(checkpoint).standing(0, {**RULES, PINNED: before})
+    with pytest.raises(ConfigError, match=r"pipelines.p.label was header\('label'\) when batch 1"):
+        settle()
+    (tmp_path / "p" / "commits" / "1").write_text(LOGS["commits/0"])
+    settle()

@@ -24,6 +24,7 @@ from streaming.service.rescale import (
     rescale,
 )
 from streaming.sink.claim import Claim
+from streaming.sink.progress import NOTHING, BatchProgress, nothing_since
 from streaming.sink.writer import writer_for
 from tests.kafka_helpers import create_topics
 from tests.streaming.disciplines.channels.plans import plan as channel_plan
@@ -49,6 +50,12 @@ class Old:
 
     def done(self):
         return 4
+
+    def planned(self):
+        return max(self.done(), self.doubtful)
+
+    def logged_if_kept(self, batch):
+        return b"v1\n{}\n%d" % batch
 
     def decisions(self):
         return self._decisions
@@ -78,6 +85,30 @@ def test_at_least_once_a_batch_that_was_begun_has_to_end(plan):
     _require_done(Old(), plan, [])
     with pytest.raises(JobFailed, match="was begun"):
         _require_done(Old(status={}), plan, [])
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        BatchProgress(5, "q", "of a copy that went on"),
+        BatchProgress(3, "q", "of another history"),
+        BatchProgress(4, "q", nothing_since(1_000)),
+        BatchProgress(5, "q", NOTHING),
+    ],
+)
+def test_a_checkpoint_that_was_put_back_is_not_moved(progress):
+    """What was written since would come again under the same incarnations, for good."""
+    plan = channel_plan(Rules(LinearLabels()))
+    with pytest.raises(JobFailed, match="is behind what was written from it"):
+        _require_done(Old(), plan, [None, progress])
+    _require_done(Old(), plan, [replace(progress, query="another")])
+
+
+def test_a_checkpoint_whose_repeats_were_accepted_is_moved():
+    plan = channel_plan(Rules(LinearLabels()))
+    decisions = {"renewals": [[1_000, 5]]}
+    taken_back = [BatchProgress(4, "q", nothing_since(1_000)), BatchProgress(4, "q", NOTHING)]
+    _require_done(Old(decisions=decisions), plan, taken_back)
 
 
 def test_a_checkpoint_that_has_lost_its_identity_is_not_passed_over(tmp_path):

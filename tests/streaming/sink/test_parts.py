@@ -169,18 +169,28 @@ def test_what_is_refused_in_any_part_is_known_after_one_run(topics):
 
 
 def test_a_record_batch_is_never_cut(topics):
-    def batches(*counts):
-        first, made = 0, []
-        for count in counts:
-            piece = table_of(*range(first, first + count))
-            made.append(encoded(piece, 1, Headers(), "none", 0))
-            first += count
-        return {3: [("out", pa.concat_tables(made).combine_chunks())]}
-
-    cut_once(topics, PLAN, rows_of(batches(10, 10, 10), [3]))
+    cut_once(topics, PLAN, rows_of({3: [("out", each) for each in batches(10, 10, 10)]}, [3]))
     with pytest.raises(ProgressMissing):
-        write(PLAN, rows_of(batches(9, 11, 10), [3]))
+        write(PLAN, rows_of({3: [("out", each) for each in batches(9, 11, 10)]}, [3]))
     assert len(topics.all()) == 1
+
+
+def batches(*counts):
+    """Tables of one record batch each, of so many records."""
+    first, made = 0, []
+    for count in counts:
+        piece = table_of(*range(first, first + count))
+        made.append(encoded(piece, 1, Headers(), "none", 0))
+        first += count
+    return made
+
+
+def test_there_is_no_cut_within_a_table_of_record_batches(topics):
+    """Of records that Kafka refuses the next run makes no batches, and others of their table."""
+    table = pa.concat_tables(batches(10, 10, 10)).combine_chunks()
+    found = write(PLAN, rows_of({3: [("out", table), ("out", table)]}, [3]))
+    assert found.transactions == 2
+    assert len(topics.all()) == 6
 
 
 def test_progress_that_was_forgotten_stays_so_while_parts_are_written(topics):

@@ -143,3 +143,19 @@ def test_a_label_that_cannot_be_read_says_why():
     labels = found.as_labels(found.faults).to_pylist()
     assert labels == [UNREADABLE + b"the value is not JSON", b"7", None]
     assert [*map(why_unreadable, labels)] == ["the value is not JSON", None, None]
+
+
+@pytest.mark.parametrize("end", [b"", b"!"])
+def test_what_is_wrong_does_not_depend_on_how_deep_the_stack_is(end):
+    """Of what is nested too deep and no JSON either."""
+    from streaming.values.json_values import DEPTH_MAX, TOO_DEEP, read_json
+
+    def below(calls, value):
+        if calls:
+            return below(calls - 1, value)
+        (found,) = read_json(pa.array([value], pa.binary()), ["$.a"], [("a",)])
+        return found.faults
+
+    for levels in (DEPTH_MAX, 940, 980):
+        value = b'{"a":' + b"[" * levels + end
+        assert [below(calls, value) for calls in (0, 30, 60, 90)] == [{0: TOO_DEEP}] * 4

@@ -18,7 +18,10 @@ from streaming.disciplines.channels import held_records, shard_files
 from streaming.disciplines.channels.codec import decode_shard
 from streaming.disciplines.channels.core import ChannelOperator
 from streaming.disciplines.channels.records import arrival_schema, make_packs, record_schema
+from streaming.disciplines.channels.reshard import reshard
 from streaming.disciplines.channels.shard_files import ShardFiles
+from streaming.disciplines.shards import state_keys
+from streaming.disciplines.state_keys import shard_of_name, shards_of
 from streaming.wire.blocks import LARGE_BYTES_MIN, plain_values
 from streaming.wire.encoded import batches_of
 from tests.seeds import seeds
@@ -114,6 +117,77 @@ def test_the_same_is_written_with_blocks(seed, files, tmp_path, monkeypatch):
     tables = [shard.records.table() for shard in shards]
     assert tables[0].to_pylist() == tables[1].to_pylist() == tables[2].to_pylist()
     assert plain_values(tables[0]) is tables[0]
+
+
+@pytest.mark.parametrize("value", [None, b"", b"x" * 100])
+def test_what_a_shard_writes_does_not_depend_on_what_it_was_packed_with(value):
+    """Where a table of the ingress ends is a matter of time, and so which shards' rows are in it."""
+    p = replace(plan(Rules(LinearLabels())), compression="lz4")
+    row = {"topic": 0, "partition": 0, "timestamp": 1_000}
+    small = [
+        {
+            **row,
+            "offset": n,
+            "key": b"a%d" % (n % 500),
+            "value": value,
+            "headers": [label(n // 500)],
+        }
+        for n in range(30_000)
+    ]
+    large = {**row, "offset": 30_000, "key": b"b", "value": bytes(5_000), "headers": [label(0)]}
+    schema, keys = arrival_schema(p), [7, 8]
+    own = shards_of(pa.array([each["key"] for each in small], pa.binary()), 2)
+    other = next(n for n in range(99) if shards_of(pa.array([b"b%d" % n], pa.binary()), 2)[0])
+    given = [each for each, shard in zip(small, own, strict=True) if not shard]
+    alone, both = (
+        make_packs(
+            pa.Table.from_pylist(rows, schema=record_schema(p)),
+            keys,
+            schema,
+            "label",
+            1,
+            blocks=True,
+        )
+        for rows in (given, [*given, {**large, "key": b"b%d" % other}])
+    )
+    packs = [each["rows"][0].as_py() for each in (alone, both)]
+    assert [has_blocks(from_body(each, schema).schema) for each in packs] == [False, True]
+    wrote = [step(ChannelOperator(p), State(), [each]) for each in packs]
+    assert len(wrote[0]) > 1 or value is None or not value
+    assert wrote[0] == wrote[1]
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_what_waits_without_blocks_is_written_alike_whatever_comes_with_it(moved):
+    """Behind `rescale`, or of a time when the service compressed otherwise."""
+    p = replace(plan(Rules(LinearLabels())), compression="lz4")
+    row = {"topic": 0, "partition": 0, "timestamp": 1_000, "key": b"a"}
+    rng = random.Random(1)
+    waits = [
+        {**row, "offset": n, "value": rng.randbytes(50) * 200, "headers": [label(n + 1)]}
+        for n in range(30)
+    ]
+    first = {**row, "offset": 100, "value": b"x", "headers": [label(0)]}
+    state = State()
+    before = p if moved else replace(p, compression="zstd")
+    assert not step(ChannelOperator(before), state, packed(waits, p, blocks=moved))
+    if moved:
+        rows = dict(reshard(p, p, [(7, state.kept)]).rows)
+        state.kept = rows[state_keys(p)[shard_of_name(b"a", p.shards)]]
+    kept, wrote = state.kept, []
+    for others in ([], [{**row, "offset": 101, "value": bytes(5_000), "headers": []}]):
+        again = State()
+        again.kept = kept
+        table = pa.Table.from_pylist([first, *others], schema=record_schema(p))
+        made = make_packs(table, [7], arrival_schema(p), "label", 1, blocks=True)
+        (packs,) = made["rows"].to_pylist()
+        rows = step(ChannelOperator(p), again, [packs])
+        wrote.append([blob for topic, blob in rows if topic == p.output])
+    assert wrote[0] == wrote[1]
+
+
+def label(number):
+    return {"key": "label", "value": b"%d" % number}
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", ""])

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from sequencer.channels import Rules, Skip
+from sequencer.channels import Rules, Skip, Wait
 from sequencer.labels import LinearLabels
 from streaming.arrow.columns import flat
 from streaming.arrow.output import output_rows
@@ -130,3 +130,28 @@ def test_the_switch_is_decided_with_the_batch():
     p = plan(replace(RULES, notices=False))
     assert p.under(plan(RULES).decisions()).rules.notices
     assert not plan(RULES).under(p.decisions()).rules.notices
+
+
+def test_a_batch_of_nothing_but_a_notice():
+    p = plan(RULES)
+    _, written = run(p, [(100, [sent(0, b"a", 0)]), (130, [asked(0, op="reset", channel="a")])])
+    assert [(topic, len(table)) for topic, table in written[1][0]] == [("out", 1), ("events", 1)]
+
+
+@pytest.mark.parametrize("compression", ["", "lz4"])
+def test_where_notices_are_cut_does_not_depend_on_the_order_of_packs(compression):
+    """They have no size of their own; what is held, and so not at hand, has none either."""
+    p = replace(plan(replace(RULES, gap=Wait())), compression=compression)
+    first = [sent(0, b"waits", 5), *(sent(1 + n, b"c%d" % n, 0) for n in range(50))]
+    resets = [asked(n, op="reset", channel=f"c{n}") for n in range(50)]
+    large = sent(60, b"large", 0) | {"value": bytes(1_500_000)}
+    shard = decode_shard(StateRow(), record_schema(p))
+    shard, _ = step_shard(shard, pack(first, p), 100, p)
+    state = encode_shard(shard)
+    found = []
+    for order in ([resets, [large], [sent(61, b"s", 0)]], [resets, [sent(61, b"s", 0)], [large]]):
+        packs = [each for records in order for each in pack(records, p)]
+        _, writes = step_shard(decode_shard(state, record_schema(p)), packs, 200, p)
+        found.append([(topic, len(table)) for topic, table in writes])
+    assert found[0] == found[1]
+    assert len(found[0]) == 2
