@@ -58,7 +58,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=int, default=60)
-    parser.add_argument("--rate", type=int, default=220_000, help="messages a second")
+    parser.add_argument("--rate", type=int, default=400_000, help="messages a second")
     parser.add_argument("--plot", type=Path, help="draw a picture to this file")
     parser.add_argument("--output", type=Path, help="write the minutes to this file, as JSON")
     parser.add_argument("--send", nargs=2, metavar=("BOOTSTRAP", "TOPIC"), help=argparse.SUPPRESS)
