@@ -220,11 +220,17 @@ def table(found):
             for what in ("jvm", "python", "broker")
         )
         yield f"| {topic}, {kind} | {middle(read)} | {ratio} | {cpu} | {memory:,.0f} |"
-    few = rates_read.get("channels-10k exactly-once")
+    moved = {
+        name: [(run["read"] + run["written"]) / 2 for run in one["runs"]]
+        for name, one in found["throughput"].items()
+    }
+    few = "channels-10k exactly-once"
     for name in ("channels-1m", "channels-1m-even", LONG):
-        many = rates_read.get(f"{name} exactly-once")
-        if few and many:
-            yield f"\n{name} at {of_the_other(many, few)} of the rate of 10,000 channels."
+        many = f"{name} exactly-once"
+        if few in moved and many in moved:
+            both = of_the_other(moved[many], moved[few])
+            by_read = of_the_other(rates_read[many], rates_read[few])
+            yield f"\n{name} at {both} of the rate of 10,000 channels, {by_read} by records read."
     if found["latency"]:
         yield "\n| job | p50 ms | p99 ms | p50 of the copy | p99 |\n|---|---|---|---|---|"
         copy = found["latency"]["copy"]

@@ -67,9 +67,16 @@ class CustomLabels:
         self._blocks: OrderedDict[int, list[str]] = OrderedDict()
         self._known: dict[str, int] = {}
         """The position of each label of `_blocks`."""
-        for block in range(-(-CYCLE_SEARCH_MAX // BLOCK)):
+        self._kept = -(-CYCLE_SEARCH_MAX // BLOCK)
+        """These first blocks are never let go."""
+        for block in range(self._kept):
             self._load(block)
         self.searched = self.cycle is None or self.cycle > CYCLE_SEARCH_MAX
+
+    @property
+    def always(self) -> int:
+        """How many labels from the initial one on are known wherever a frontier is."""
+        return self._kept * BLOCK
 
     def positions(
         self, texts: pa.Array, horizon: int | Int64s = 0, near: int | Int64s = 0
@@ -173,8 +180,8 @@ class CustomLabels:
                 raise ValueError(_repeats(label, at, self.initial))
         self._blocks[block] = labels
         while len(self._blocks) > BLOCKS_MAX:
-            _, old = self._blocks.popitem(last=False)
-            for label in old:
+            oldest = next(each for each in self._blocks if each >= self._kept)
+            for label in self._blocks.pop(oldest):
                 del self._known[label]
         return labels
 

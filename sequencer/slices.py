@@ -19,3 +19,16 @@ def slices(counts: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
         stop = max(int(np.searchsorted(ends, before + most, side="right")), first + 1)
         yield first, stop
         first, before = stop, int(ends[stop - 1])
+
+
+def stretches(sizes: NDArray[np.int64], least: int) -> Iterator[tuple[int, int]]:
+    """Stretches (half-open) of records that have ``least`` in all, or more by the last one's size.
+
+    So where one ends depends on nothing behind it; the last stretch may have less.
+    """
+    ends = np.cumsum(sizes)
+    first = before = 0
+    while first < len(sizes):
+        stop = min(int(np.searchsorted(ends, before + least)) + 1, len(sizes))
+        yield first, stop
+        first, before = stop, int(ends[stop - 1])

@@ -16,6 +16,7 @@ from sequencer.channels.rows import Table
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Int64s
 from sequencer.channels.unusual import FAULTLESS, PASSES
+from sequencer.custom_labels import CustomLabels
 from sequencer.labels import parse_numbers
 
 Reasons = NDArray[np.uint8]
@@ -53,7 +54,7 @@ def judge_alone(
     """
     blank = pa.scalar(b"", arrivals.label.type)
     texts = pc.fill_null(arrivals.label, blank)
-    if rules.labels.searched:
+    if isinstance(rules.labels, CustomLabels) and rules.labels.searched:
         # As far as a frontier may get within this batch: by what arrives and is held, and with
         # each command by no more than is searched. What is too far at its turn, the plain step
         # finds out.
@@ -62,7 +63,7 @@ def judge_alone(
         near = np.append(table.columns["frontier"], 0)[codes]
         reach = np.append(moves, 0)[codes] + search
         in_cycle = rules.labels.positions(texts, reach, near)
-        in_cycle[_out_of_reach(in_cycle, reach, near, rules.labels.cycle)] = NONE
+        in_cycle[_out_of_reach(in_cycle, reach, near, rules.labels)] = NONE
     else:
         in_cycle = rules.labels.positions(texts)
     if arrivals.epoch.null_count == len(arrivals):
@@ -81,14 +82,14 @@ def judge_alone(
     return reasons, in_cycle, epoch
 
 
-def _out_of_reach(in_cycle: Int64s, reach: Int64s, near: Int64s, cycle: int | None) -> Bools:
+def _out_of_reach(in_cycle: Int64s, reach: Int64s, near: Int64s, labels: CustomLabels) -> Bools:
     """Which labels are known only because another channel came so far, in this process.
 
     What a repeated batch gives must not depend on what the process has seen before.
     """
     ahead, behind = in_cycle - near, near - in_cycle
-    if cycle is None:
+    if labels.cycle is None:
         found = (ahead < reach) & (behind <= reach)
     else:
-        found = (ahead % cycle < reach) | (behind % cycle <= reach)
-    return ~(found | (in_cycle < reach))
+        found = (ahead % labels.cycle < reach) | (behind % labels.cycle <= reach)
+    return ~(found | (in_cycle < np.maximum(reach, labels.always)))

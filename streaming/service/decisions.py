@@ -135,6 +135,12 @@ class Decisions:
         found: dict[str, str] = known[-1][1].get(PINNED, {}) if known else {}
         return found
 
+    def pin(self, values: Mapping[str, str]) -> None:
+        """Have the batch in doubt be planned with these: nothing counts that is written of it."""
+        if known := self._until(self.planned):
+            self.entries = [(self.planned, {**known[-1][1], PINNED: {**values}})]
+            self._write()
+
     def planned_digest(self) -> str:
         """Return the digest of the batch in doubt; empty where it had not begun to be written."""
         known = self._until(self.planned)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streaming.disciplines.plan import Plan
-from streaming.errors import ConfigError, InputLost
+from streaming.errors import InputLost
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import CHANGED, Decisions, same_input
 from streaming.sink import failures
@@ -48,6 +48,11 @@ class Standing:
     unknown: list[int] = field(default_factory=list)
     is_remembered: bool = False
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether some of the batch in doubt may be written."""
+        return bool(self.begun or self.written or self.unknown)
+
 
 def settle(
     plan: Plan,
@@ -69,13 +74,15 @@ def settle(
     query = checkpoint.query()
     if not query:
         return False
-    _require_as_planned(plan, checkpoint)
     is_exact = plan.delivery == "exactly-once"
     standing = _compared(plan, checkpoint, query) if is_exact else Standing()
+    unlike = _unlike(plan, checkpoint, standing)
     if not accept_repeats:
         for partition, batch in standing.behind.items():
             raise failures.behind(plan, partition, batch)
-    may_be_written = bool(standing.begun or standing.written or standing.unknown) or not is_exact
+        if unlike:
+            raise failures.planned_otherwise(plan, unlike, checkpoint.batch_in_doubt())
+    may_be_written = standing.is_begun or not is_exact
     is_planned_anew = accept_lost_input and _plan_anew(
         plan, checkpoint, say, may_be_written=may_be_written and not accept_repeats
     )
@@ -83,13 +90,15 @@ def settle(
         return standing.is_remembered
     # What was begun gives something else now, or its progress would not have to be taken back. And
     # at-least-once there is no progress that could tell.
-    renewed = standing.behind or standing.begun or (is_planned_anew and may_be_written)
-    renewed = renewed or standing.differing or (standing.written and _is_changed(checkpoint))
+    renewed = bool(standing.behind or standing.begun or standing.differing or unlike)
+    renewed |= is_planned_anew and may_be_written
+    renewed |= bool(standing.written) and _is_changed(checkpoint)
     digest = NOTHING
     if renewed or not is_exact:
         checkpoint.forget_later_state()
         # The triples (key, incarnation, sequence) of lost batches name what these wrote, for ever.
         decisions = Decisions(checkpoint)
+        decisions.pin(plan.pinned())
         decisions.renew(round(time.time() * 1000), checkpoint.done() + 1)
         digest = nothing_since(decisions.renewals[-1][0])
     # With new incarnations no part of a batch is as another partition may have written it.
@@ -108,19 +117,17 @@ def settle(
     return standing.is_remembered
 
 
-def _require_as_planned(plan: Plan, checkpoint: Checkpoint) -> None:
-    """ConfigError where the file says otherwise than when the batch in doubt was planned."""
-    now = plan.pinned()
-    for key, before in Decisions(checkpoint).pinned().items():
-        if now.get(key) != before:
-            raise ConfigError(
-                f"pipelines.{plan.pipeline}.{key} was {before} when batch "
-                f"{checkpoint.batch_in_doubt()} was planned, which has to be repeated: some of it "
-                "may be written.",
-                "Nothing was written by this start.",
-                "Set it back, let the service finish the batch (sequencer run CONFIG --once), then "
-                "change it.",
-            )
+def _unlike(plan: Plan, checkpoint: Checkpoint, standing: Standing) -> dict[str, str]:
+    """Return what the batch in doubt was planned with, by its key, and the file says otherwise.
+
+    Where nothing of it is written it is planned with what the file says now.
+    """
+    now, decisions = plan.pinned(), Decisions(checkpoint)
+    unlike = {key: value for key, value in decisions.pinned().items() if now.get(key) != value}
+    if unlike and not standing.is_begun:
+        decisions.pin(now)
+        return {}
+    return unlike
 
 
 def _plan_anew(

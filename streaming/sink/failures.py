@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from streaming.disciplines.plan import Plan
 from streaming.errors import (
     CheckpointBehind,
+    ConfigError,
     Fenced,
     InputChanged,
     KafkaUnavailable,
@@ -137,6 +138,19 @@ def behind(plan: Plan, partition: int, written: int) -> CheckpointBehind:
         "Stop that copy, if there is one. Restore the newest checkpoint that there is. If this is "
         "it, start with --accept-repeats: what the lost batches read is read again, and delivered "
         "once more (docs/backup.md).",
+    )
+
+
+def planned_otherwise(plan: Plan, unlike: Mapping[str, str], batch: int) -> ConfigError:
+    """Partitions that committed a batch did so as it was planned, others would by today's file."""
+    was = ", ".join(f"{key} was {before!r}" for key, before in unlike.items())
+    return ConfigError(
+        f"pipelines.{plan.pipeline}: when batch {batch} was planned, which has to be repeated, "
+        f"{was}; some of it may be written.",
+        "Nothing was written by this start.",
+        "Set it back, let the service finish the batch (sequencer run CONFIG --once), then change "
+        "it. If that cannot work, start with --accept-repeats: the batch is written again from its "
+        "beginning, under new incarnations (docs/backup.md).",
     )
 
 

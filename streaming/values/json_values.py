@@ -34,7 +34,8 @@ TOO_DEEP = f"the value is nested deeper than {DEPTH_MAX}"
 FRAME_BYTES = 5
 """A byte 0, and a schema's number."""
 
-STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+"""Also one that does not end: else each escaped quote in it would be looked at as a beginning."""
 WHOLE, QUOTED = r"^-?[0-9]+$", r'^"[^\\]*"$'
 NOTHING = b"{}"
 RAW: Final[Any] = object()
@@ -186,7 +187,7 @@ def _too_deep(rows: Sequence[bytes], faults: Mapping[int, str]) -> Iterator[int]
         if value.count(b"[") + value.count(b"{") > DEPTH_MAX:
             signs = np.frombuffer(STRING.sub(b"", value), np.uint8)
             opened = np.isin(signs, OPENING).astype(np.int64) - np.isin(signs, CLOSING)
-            if np.cumsum(opened).max() > DEPTH_MAX:
+            if np.cumsum(opened).max(initial=0) > DEPTH_MAX:
                 yield row
 
 

@@ -209,3 +209,12 @@ def test_a_step_walks_on_from_where_the_state_is():
     runner.batch(6, in_order(4000, 4003))
     assert len(runner.out) == 4003
     assert len(calls) < 40
+
+
+def test_the_first_labels_are_never_let_go():
+    """So they are known in a process that has just begun, and in one that has walked far."""
+    labels = CustomLabels("L0", after)
+    labels.at(10_000)
+    assert labels.always == 8
+    assert labels.positions(named(*range(8)), 0, 9_000).tolist() == [*range(8)]
+    assert len(labels._known) <= 3 * 4

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
     from streaming.disciplines.source import Read
 
+EVENTS_AT_ONCE = 10_000
 EFFECT = {
     "exactly-once": "Messages of this batch in other channels may be out, and are out once.",
     "at-least-once": "Messages of this batch in other channels may be out, and will be once more.",
@@ -225,10 +226,10 @@ def step_shard(
             yield plan.output, table
         for table in _rejects(pool, outcome, dropped, details, plan):
             yield plan.rejects, refused.stripped(table, now_ms)
-        if events:
-            yield plan.events, output.events(events)
-        if outcome.wanted:
-            yield plan.wanted, output.events([*map(wanted_of, outcome.wanted)])
+        wanted = [*map(wanted_of, outcome.wanted)]
+        for topic, each in (plan.events, events), (plan.wanted, wanted):
+            for first in range(0, len(each), EVENTS_AT_ONCE):
+                yield topic, output.events(each[first : first + EVENTS_AT_ONCE])
 
     return replace(shard, state=outcome.state, records=after, totals=totals), writes()
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sequencer.channels.state import Bools, Int64s
-from sequencer.slices import slices
+from sequencer.slices import stretches
 from streaming.arrow.columns import flat, row_bytes
 from streaming.arrow.ipc import from_line, from_state, to_line, to_state
 from streaming.arrow.schemas import columns_in, has_blocks, with_blocks
@@ -50,17 +50,18 @@ class Pool:
             table = table.select(columns_in(table.schema, names))
         return table.take(pa.array(self.at[records]))
 
-    def pieces(self, records: Int64s, most: int = 0) -> Iterator[slice]:
-        """Stretches of some records, none of more bytes, but that one record may have more.
+    def pieces(self, records: Int64s, least: int = 0) -> Iterator[slice]:
+        """Stretches of some records, each until it has ``least`` bytes, by default PIECE_BYTES.
 
-        By default PIECE_BYTES. They depend on the records alone, as a repeated batch is to give the
+        They depend on the records alone, as a repeated batch is to give the
         same ones; with what other shards' records these were packed, and so in which form, differs.
+        And each on none behind it: Kafka may refuse one of those, which the next run leaves out.
         Numbers below 0 are notices, which take ROW_BYTES.
         """
         sizes = np.full(len(records), ROW_BYTES)
         own = records >= 0
         sizes[own] = self.sizes[self.at[records[own]]]
-        for first, stop in slices(sizes, most or PIECE_BYTES):
+        for first, stop in stretches(sizes, least or PIECE_BYTES):
             yield slice(first, stop)
 
 

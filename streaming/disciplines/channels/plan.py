@@ -73,7 +73,7 @@ class ChannelPlan(Plan):
 
     def pinned(self) -> dict[str, str]:
         """Return the label besides: records are read before anything is known of their batch."""
-        return {**Plan.pinned(self), "label": str(self.label)}
+        return {**Plan.pinned(self), "wanted": self.wanted, "label": str(self.label)}
 
     def under(self, decisions: Mapping[str, Any]) -> Self:
         """Return this plan with a batch's decisions (see `Plan.under`)."""

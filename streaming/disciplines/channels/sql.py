@@ -36,8 +36,7 @@ HEADER_BEGINS = re.compile(r"\bheader\s*\(", re.IGNORECASE)
 HEADER = re.compile(r"header\(\s*'(?:[^'\\]|\\.)*'\s*\)")
 UNREPEATABLE = re.compile(
     r"""\b( uuid | rand | random | randn | randstr | uniform | shuffle | spark_partition_id
-    | monotonically_increasing_id | input_file_(?:name|block_start|block_length)
-    | (?:try_)?reflect | java_method )\s*\(""",
+    | monotonically_increasing_id )\s*\(""",
     re.VERBOSE | re.IGNORECASE,
 )
 """Functions of Spark that give something else when a batch is repeated."""

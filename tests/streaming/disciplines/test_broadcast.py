@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sequencer.slices import slices
+from sequencer.slices import slices, stretches
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.broadcast import (
     BroadcastCore,
@@ -96,6 +96,16 @@ def test_slices_cut_between_records():
     assert list(slices(np.array([3, 3, 3, 9, 0, 1]), 6)) == [(0, 2), (2, 3), (3, 4), (4, 6)]
     assert list(slices(np.array([0, 0]), 6)) == [(0, 2)]
     assert list(slices(np.array([], np.int64), 6)) == []
+
+
+def test_stretches_end_where_enough_has_come():
+    assert list(stretches(np.array([3, 3, 1, 9, 0, 1]), 6)) == [(0, 2), (2, 4), (4, 6)]
+    assert list(stretches(np.array([0, 0]), 6)) == [(0, 2)]
+    assert list(stretches(np.array([], np.int64), 6)) == []
+    sizes = np.random.default_rng(1).integers(0, 9, 200)
+    for without in range(200):
+        cuts = [each for each in stretches(sizes, 40) if each[1] <= without]
+        assert cuts == list(stretches(np.delete(sizes, without), 40))[: len(cuts)]
 
 
 def test_records_without_headers_pass():

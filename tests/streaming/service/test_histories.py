@@ -137,19 +137,42 @@ def test_what_was_taken_back_before_any_batch_was_done_is_known(tmp_path):
     assert not histories.is_known(BatchProgress(1, "q", NOTHING), bare)
 
 
-@pytest.mark.parametrize("accept_repeats", [False, True])
-def test_what_a_planned_batch_cannot_do_without_is_as_it_was(checkpoint, accept_repeats, tmp_path):
+def test_what_a_planned_batch_cannot_do_without_is_as_it_was(checkpoint, monkeypatch):
     """Partitions that have committed it under the old label would step by the new one."""
     before = {"output": "out", "label": "header('label')"}
     now = {**before, "label": "header('seq')"}
-    plan = SimpleNamespace(delivery="at-least-once", pipeline="p", pinned=lambda: now)
+    kept = {}
+    monkeypatch.setattr(histories, "make_producer", lambda _plan, n: Producer(kept, n, set()))
+    plan = SimpleNamespace(
+        delivery="exactly-once",
+        state_partitions=1,
+        pipeline="p",
+        progress_group="s.p.{}".format,
+        pinned=lambda: now,
+    )
 
-    def settle():
-        say = lambda *_, **__: None  # noqa: E731
-        histories.settle(plan, checkpoint, say, accept_repeats=accept_repeats)
+    def settle(*, accept_repeats=False):
+        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=accept_repeats)
 
     Decisions(checkpoint).standing(0, {**RULES, PINNED: before})
-    with pytest.raises(ConfigError, match=r"pipelines.p.label was header\('label'\) when batch 1"):
-        settle()
-    (tmp_path / "p" / "commits" / "1").write_text(LOGS["commits/0"])
+    kept |= {n: (0, BatchProgress(0, "q", NOTHING).to_text()) for n in range(2)}
     settle()
+    assert Decisions(checkpoint).pinned() == now, "nothing of batch 1 is written: it is as now"
+    digest = Decisions(checkpoint).planned_digest()
+    kept[0] = (1, BatchProgress(1, "q", digest, read=3).to_text())
+    settle()
+    now["label"] = "key"
+    with pytest.raises(ConfigError, match=r"batch 1 was planned.*label was \"header\('seq'\)\""):
+        settle()
+    settle(accept_repeats=True)
+    assert Decisions(checkpoint).renewals, "what is written of it is written once more"
+    assert Decisions(checkpoint).pinned() == now
+    settle()
+
+
+def test_at_least_once_no_partition_passes_over_what_it_wrote(checkpoint):
+    Decisions(checkpoint).standing(0, {**RULES, PINNED: {"label": "header('label')"}})
+    now = {"label": "key"}
+    plan = SimpleNamespace(delivery="at-least-once", pipeline="p", pinned=lambda: now)
+    histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
+    assert Decisions(checkpoint).pinned() == now

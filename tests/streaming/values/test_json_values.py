@@ -159,3 +159,11 @@ def test_what_is_wrong_does_not_depend_on_how_deep_the_stack_is(end):
     for levels in (DEPTH_MAX, 940, 980):
         value = b'{"a":' + b"[" * levels + end
         assert [below(calls, value) for calls in (0, 30, 60, 90)] == [{0: TOO_DEEP}] * 4
+
+
+def test_brackets_in_strings_are_none():
+    """Also in one that does not end; and each escaped quote in it is looked at once."""
+    embedded = b'{"a": "' + b'[{\\"k\\":' * 40_000
+    values = [b'"%s"' % (b"[" * 600), b'"' + b"[" * 600, embedded, b'{"a": 7}']
+    (found,) = read(values, "$.a")
+    assert [text for _, text in found] == [None, None, None, b"7"]
