@@ -91,8 +91,8 @@ def settle(
     # What was begun gives something else now, or its progress would not have to be taken back. And
     # at-least-once there is no progress that could tell.
     renewed = bool(standing.behind or standing.begun or standing.differing or unlike)
-    renewed |= is_planned_anew and may_be_written
-    renewed |= bool(standing.written) and _is_changed(checkpoint)
+    renewed = renewed or (is_planned_anew and may_be_written)
+    renewed = renewed or (bool(standing.written) and _is_changed(checkpoint))
     digest = NOTHING
     if renewed or not is_exact:
         checkpoint.forget_later_state()
