@@ -118,6 +118,8 @@ class History:
     def went_back(self):
         """The checkpoint is one of before: what it reads next may be gone, what is lost not read."""
         self.must_end = ""
+        planned = [entry[0] for entry in self.storage.offsets.values() if entry != TORN]
+        self.storage.ever = [each for each in self.storage.ever if each[1] in planned]
         for (topic, partition), log in self.kafka.logs.items():
             begin, planned = self.position(topic, partition)
             if topic not in self.pipeline.plan.reads or planned is None:

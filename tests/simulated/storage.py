@@ -26,7 +26,8 @@ SYNCING_SECONDS = (0.001, 0.001, 0.05)
 class Storage:
     """What outlives processes; ``state`` by partition and version.
 
-    ``ever``: begin and end of each batch that was planned, also of those that were lost since.
+    ``ever``: begin and end of each batch that was planned, but for those of which an older
+    checkpoint that was put back knows nothing: nobody can tell whether their input is gone.
 
     ``lockable``: a folder, else an object store, where Kafka keeps two copies apart. ``synced``:
     whether the service has its disk write what later steps rest on.
