@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sequencer.channels.state import Bools, Int64s
-from sequencer.slices import stretches
+from sequencer.slices import slices, stretches
 from streaming.arrow.columns import flat, row_bytes
 from streaming.arrow.ipc import from_line, from_state, to_line, to_state
 from streaming.arrow.schemas import columns_in, has_blocks, with_blocks
@@ -50,18 +50,21 @@ class Pool:
             table = table.select(columns_in(table.schema, names))
         return table.take(pa.array(self.at[records]))
 
-    def pieces(self, records: Int64s, least: int = 0) -> Iterator[slice]:
-        """Stretches of some records, each until it has ``least`` bytes, by default PIECE_BYTES.
-
-        They depend on the records alone, as a repeated batch is to give the
-        same ones; with what other shards' records these were packed, and so in which form, differs.
-        And each on none behind it: Kafka may refuse one of those, which the next run leaves out.
-        Numbers below 0 are notices, which take ROW_BYTES.
-        """
+    def sizes_of(self, records: Int64s) -> Int64s:
+        """About how many bytes some records take. Numbers below 0 are notices: ROW_BYTES."""
         sizes = np.full(len(records), ROW_BYTES)
         own = records >= 0
         sizes[own] = self.sizes[self.at[records[own]]]
-        for first, stop in stretches(sizes, least or PIECE_BYTES):
+        return sizes
+
+    def pieces(self, records: Int64s) -> Iterator[slice]:
+        """Stretches of some records, each until it has PIECE_BYTES.
+
+        They depend on the records alone, as a repeated batch is to give the same ones; with what
+        other shards' records these were packed, and so in which form, differs. And each on none
+        behind it: Kafka may refuse one of those, which the next run leaves out.
+        """
+        for first, stop in stretches(self.sizes_of(records), PIECE_BYTES):
             yield slice(first, stop)
 
 
@@ -207,8 +210,8 @@ class HeldRecords:
         segments = [self.segments[at] for at in lasting.tolist()]
         made = self.made
         fresh = np.flatnonzero(~stays)
-        for piece in pool.pieces(held[fresh], SEGMENT_BYTES):
-            here = fresh[piece]
+        for first, stop in slices(pool.sizes_of(held[fresh]), SEGMENT_BYTES):
+            here = fresh[first:stop]
             segment[here], row[here] = len(segments), np.arange(len(here))
             segments.append(Segment.of(pool.take(held[here]), self.files, made))
             made += 1
