@@ -13,9 +13,8 @@ A batch that was planned, and cannot be repeated since its input is gone, is pla
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from streaming.disciplines.plan import Plan
 from streaming.errors import InputLost
@@ -26,9 +25,6 @@ from streaming.sink.progress import NOTHING, BatchProgress, nothing_since
 from streaming.sink.writer import make_producer
 from streaming.source.losses import OPTION, said
 from streaming.source.planned import lost_of_planned
-
-if TYPE_CHECKING:
-    from streaming.sink.producer import BatchProducer
 
 
 @dataclass(slots=True)
@@ -75,8 +71,12 @@ def settle(
     if not query:
         return False
     is_exact = plan.delivery == "exactly-once"
-    standing = _compared(plan, checkpoint, query) if is_exact else Standing()
-    unlike = _unlike(plan, checkpoint, standing)
+    unlike = _unlike(plan, checkpoint)
+    is_decisive = bool(unlike) or accept_repeats or accept_lost_input
+    standing = _standing(plan, checkpoint, query, confirmed=is_decisive)
+    if not standing.is_begun and unlike:  # it is planned with what the file says now
+        Decisions(checkpoint).pin(plan.pinned())
+        unlike = {}
     if not accept_repeats:
         for partition, batch in standing.behind.items():
             raise failures.behind(plan, partition, batch)
@@ -103,9 +103,8 @@ def settle(
         digest = nothing_since(decisions.renewals[-1][0])
     # With new incarnations no part of a batch is as another partition may have written it.
     lost = range(plan.state_partitions + 1) if renewed else standing.unknown
-    for partition in lost if is_exact else ():
-        progress = BatchProgress(max(checkpoint.done(), 0), query, digest)
-        _take_back(make_producer(plan, partition), progress)
+    progress = BatchProgress(max(checkpoint.done(), 0), query, digest)
+    _take_back(plan, [*lost] if is_exact else [], progress)
     if lost:
         say(
             f"{plan.pipeline}: goes on behind batch {checkpoint.done()}. What {len(lost)} state "
@@ -117,17 +116,10 @@ def settle(
     return standing.is_remembered
 
 
-def _unlike(plan: Plan, checkpoint: Checkpoint, standing: Standing) -> dict[str, str]:
-    """Return what the batch in doubt was planned with, by its key, and the file says otherwise.
-
-    Where nothing of it is written it is planned with what the file says now.
-    """
-    now, decisions = plan.pinned(), Decisions(checkpoint)
-    unlike = {key: value for key, value in decisions.pinned().items() if now.get(key) != value}
-    if unlike and not standing.is_begun:
-        decisions.pin(now)
-        return {}
-    return unlike
+def _unlike(plan: Plan, checkpoint: Checkpoint) -> dict[str, str]:
+    """Return what the batch in doubt was planned with, by its key, and the file says otherwise."""
+    now, before = plan.pinned(), Decisions(checkpoint).pinned()
+    return {key: value for key, value in before.items() if now.get(key) != value}
 
 
 def _plan_anew(
@@ -177,15 +169,30 @@ def _mend(plan: Plan, checkpoint: Checkpoint, say: Callable[..., None]) -> None:
         )
 
 
-def _compared(plan: Plan, checkpoint: Checkpoint, query: str) -> Standing:
-    """Read the progress of all state partitions, and compare it with the checkpoint."""
+def _standing(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool) -> Standing:
+    """Compare the progress of all state partitions, if they have any, with the checkpoint.
+
+    ``confirmed``: by progress that is surely the newest. A broker that lost a group, and does not
+    know, gives an older one, which is confirmed before it ends the service; else the sink does so,
+    when it writes.
+    """
+    if plan.delivery != "exactly-once":
+        return Standing()
+    standing = _compared(plan, checkpoint, query, confirmed=confirmed)
+    if standing.behind and not confirmed:
+        return _compared(plan, checkpoint, query, confirmed=True)
+    return standing
+
+
+def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool) -> Standing:
     batch = checkpoint.batch_in_doubt()
     digest = Decisions(checkpoint).planned_digest()
     standing = Standing()
     for partition in range(plan.state_partitions + 1):  # the last is the driver's own
         producer = make_producer(plan, partition)
         with producer.errors("read its progress"):
-            progress = BatchProgress.from_text(*producer.progress_left())
+            read = producer.progress_confirmed if confirmed else producer.progress_left
+            progress = BatchProgress.from_text(*read())
         standing.is_remembered |= progress is not None and progress.query == query
         if progress is None or progress.query != query:
             if batch >= 0:
@@ -207,20 +214,25 @@ def is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
     Of progress that was taken back, whether it has the renewal, too: a copy that is put back once
     more would give the incarnations of lost batches again.
     """
-    if progress.batch > max(checkpoint.planned(), 0):  # taken back before any was done it is 0
-        return False
+    planned = checkpoint.planned()
     if progress.is_taken_back:
+        if progress.batch > max(planned, 0):  # taken back before any was done it is 0
+            return False
         renewals = [nothing_since(at_ms) for at_ms, _ in Decisions(checkpoint).renewals]
         return progress.digest in [NOTHING, *renewals]
+    if progress.batch > planned:
+        return False
     logged = checkpoint.logged_if_kept(progress.batch)
     return logged is None or same_input(progress.digest, logged)
 
 
-def _take_back(producer: BatchProducer, progress: BatchProgress) -> None:
-    """Fence all that write, and say in a transaction that nothing after the checkpoint counts."""
-    with producer.errors("take back its progress"):
-        producer.begin_session()
-        producer.begin()
-        producer.send_progress(progress.batch, progress.to_text())
-        producer.finish()
-    producer.close()
+def _take_back(plan: Plan, partitions: Sequence[int], progress: BatchProgress) -> None:
+    """Fence all that write, and say in transactions that nothing after the checkpoint counts."""
+    for partition in partitions:
+        producer = make_producer(plan, partition)
+        with producer.errors("take back its progress"):
+            producer.begin_session()
+            producer.begin()
+            producer.send_progress(progress.batch, progress.to_text())
+            producer.finish()
+        producer.close()

@@ -142,6 +142,13 @@ class BatchProducer:
                 raise
         return self.progress()
 
+    def progress_confirmed(self) -> tuple[int, str]:
+        """The progress, surely the newest, in a session of one's own."""
+        self.begin_session()
+        found = self.progress()
+        self.confirm_progress()
+        return found
+
     def _progress(self, *, stable: bool, seconds: float = SECONDS_MAX) -> tuple[int, str]:
         question = transactions.committed_offset(self.group, self.events, stable=stable)
         answer = self.brokers.ask(*question, (GROUP, self.group), seconds=seconds)
@@ -174,13 +181,28 @@ class BatchProducer:
                 self.outbox.wait(WAITING_BYTES_MAX // 2)
 
     def send_progress(self, batch: int, metadata: str) -> None:
-        """Commit the batch's number, within the transaction.
+        """Commit the batch's number, within the transaction."""
+        self._send()
+        self._commit_offset(batch, metadata)
+
+    def confirm_progress(self) -> None:
+        """Raise a retriable KafkaError where the progress that was read may not be the newest.
+
+        What was written in the transaction is aborted.
+        """
+        if self.found is not None:
+            self._send()
+            self.outbox.wait()
+            self._commit_offset(0, "")
+            self._end(committed=False)
+
+    def _commit_offset(self, batch: int, metadata: str) -> None:
+        """Commit an offset of the group, within the transaction.
 
         A broker that lost its group to another one, and does not know, gives progress that is
         older than what was committed since, but takes none. So the one that took this is asked
         once in a session whether it knows the same from before: a retriable KafkaError where not.
         """
-        self._send()
         self._ask(transactions.add_group(self._session, self.group))
         question = transactions.commit_offset(
             self._session, self.group, self.events, batch, metadata

@@ -177,6 +177,7 @@ class Sink:
             with writer.batch(context):
                 while row is not None:
                     if context.in_doubt and writer.forgotten and row["wrote_before"]:
+                        writer.confirm_progress()
                         missing = failures.progress_missing
                         why = failures.overwritten if writer.overwritten else missing
                         raise why(self.plan, partition, context.batch)
@@ -196,7 +197,9 @@ class Sink:
         found = writer_for(self.plan, partition, context)
         if isinstance(found, BatchProgress):
             self._require_same_input(found, partition, totals)
-        elif found.part is not None:
+            return
+        found.confirm_progress()
+        if found.part is not None:
             raise failures.part_changed(self.plan, partition, context.batch)
 
     def _require_same_input(

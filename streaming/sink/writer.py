@@ -74,11 +74,17 @@ class PartitionWriter:
         if progress.batch > context.batch or (
             progress.batch == context.batch and progress.digest != context.digest
         ):
+            self.confirm_progress()
             raise failures.behind(self.plan, self.partition, progress.batch)
         if progress.batch == context.batch and progress.part is not None:
             self.part, self.forgotten = progress.part, progress.part.forgotten
             return None
         return progress if progress.batch == context.batch else None
+
+    def confirm_progress(self) -> None:
+        """See that what :meth:`begin_session` read is the newest, before it ends the service."""
+        with self.producer.errors("confirm its progress"):
+            self.producer.confirm_progress()
 
     @contextlib.contextmanager
     def batch(self, context: BatchContext) -> Iterator[None]:

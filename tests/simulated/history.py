@@ -16,7 +16,7 @@ from tests.simulated.network import Network
 from tests.simulated.outages import OUTAGES
 from tests.simulated.pipelines import ASKING_TOPICS, OTHERS, PIPELINES, TOPICS
 from tests.simulated.planting import ANY
-from tests.simulated.spark import LOST, Service
+from tests.simulated.spark import Service
 from tests.simulated.storage import TORN, Storage, simulated_disk
 from tests.simulated.world import World, simulated_time
 from tests.simulated.zombies import ZOMBIES
@@ -41,7 +41,8 @@ class History:
 
     By default all of them. ``aim``: what it must have, whatever the seed says. ``may_end``: what the
     service may end with, by what was done to it; ``must_end``: what it has to end with.
-    ``repeats``: somebody accepted them. ``copies``: how many drivers worked at the end.
+    ``repeats``: somebody accepted them. ``forgotten``: which plans were lost. ``copies``: how many
+    drivers worked at the end.
     """
 
     def __init__(self, seed, folder, *, keep=None, aim=ANY):
@@ -80,6 +81,7 @@ class History:
         self.heal_at = self.span + HEALED_SECONDS
         self.may_end, self.must_end = set(), ""
         self.repeats = False
+        self.forgotten = set()
 
     def _aimed(self, wanted, rng):
         """One of all kinds of faults, whose text matches a regular expression."""
@@ -112,14 +114,15 @@ class History:
     def lose(self, kind, *, surely):
         """Something is gone: the service may end with this error, or has to."""
         self.may_end.add(kind)
-        if surely and LOST not in self.service.accepts:  # which the next start is given
+        if surely and not self.service.accepts_lost_input():
             self.must_end = kind
 
     def went_back(self):
         """The checkpoint is one of before: what it reads next may be gone, what is lost not read."""
         self.must_end = ""
         planned = [entry[0] for entry in self.storage.offsets.values() if entry != TORN]
-        self.storage.ever = [each for each in self.storage.ever if each[1] in planned]
+        plans = enumerate(self.storage.ever)
+        self.forgotten |= {number for number, (_, end) in plans if end not in planned}
         for (topic, partition), log in self.kafka.logs.items():
             begin, planned = self.position(topic, partition)
             if topic not in self.pipeline.plan.reads or planned is None:
@@ -158,9 +161,15 @@ class History:
         return None if entry is None else entry[0]
 
     def read(self):
-        """The offsets that batches have read, by topic and partition: pairs of first and stop."""
-        found = {}
-        for start, end in self.storage.ever:
+        """The offsets that batches have read, by topic and partition: pairs of first and stop.
+
+        A plan that was lost with its checkpoint has read nothing where the service goes on: had it
+        written something, the service would have ended.
+        """
+        found, lost = {}, self.forgotten if self.finished else set()
+        for number, (start, end) in enumerate(self.storage.ever):
+            if number in lost:
+                continue
             begin = begin_of(start, end)
             for topic, of in offsets_in(end).items():
                 for at, stop in of.items():

@@ -39,12 +39,13 @@ def committed(kafka, read=None):
 
 def faults_of(history):
     """What is wrong with a history that has ended, as sentences."""
-    ended, faults = history.service.ended, []
+    ended = history.service.ended
+    faults = [f"an error of the program: {each}" for each in history.service.surprises[:1]]
     if ended is not None:
         if type(ended).__name__ not in history.may_end:
-            faults = [f"the service ended: {ended!r}"]
+            faults.append(f"the service ended: {ended!r}")
     elif not history.finished and "stalled" not in history.may_end:
-        faults = ["stalled: what was sent is not read by the end"]
+        faults.append("stalled: what was sent is not read by the end")
     if history.must_end and history.finished:
         faults.append(f"it went on, without {history.must_end}")
     if history.copies > 1:

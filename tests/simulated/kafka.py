@@ -63,8 +63,7 @@ class Kafka(Partitions):
 
     def move_leader(self, place, node=None):
         """Have another broker lead a partition."""
-        log = self.logs[place]
-        others = [b.number for b in self._usable() if b.number != log.leader]
+        log, others = self.logs[place], self._others(place)
         if others:
             log.lead(self.world.rng.choice(others) if node is None else node)
             if log.entries and self.world.rng.random() < BEHIND_SHARE:
@@ -72,6 +71,13 @@ class Kafka(Partitions):
                 seconds = self.world.rng.choice(BEHIND_SECONDS)
                 self.world.at(seconds, lambda: setattr(log, "behind", None))
             self.world.note(f"broker {log.leader} leads {place[0]}-{place[1]}")
+
+    def can_move(self, place):
+        """Whether another broker can lead a partition."""
+        return bool(self._others(place))
+
+    def _others(self, place):
+        return [each.number for each in self._usable() if each.number != self.logs[place].leader]
 
     def stop(self, number):
         """Take a broker down; others take its place."""

@@ -157,6 +157,8 @@ class Network:
 class Manager:
     """The connections of one client (`kafka.net.manager.KafkaConnectionManager`)."""
 
+    last_error = None
+
     def __init__(self, network, **_settings):
         self.network = network
         self.bootstrapped = False

@@ -254,7 +254,7 @@ def unclean_election(history, rng):
     def act():
         log = history.kafka.logs["in", partition]
         _, planned = history.position("in", partition)
-        if not log.open:
+        if not log.open and history.kafka.can_move(("in", partition)):
             gone = log.cut_back(round(log.end * share), planned or 0)
             history.kafka.move_leader(("in", partition))
             history.lose("InputLost", surely=log.end < (planned or 0))

@@ -9,6 +9,7 @@ from streaming.sink import sink, writer
 from streaming.sink.fences import Fences
 from streaming.sink.outbox import Outbox
 from streaming.sink.producer import BatchProducer
+from streaming.sink.writer import PartitionWriter
 from streaming.source.watching import TopicWatch
 from streaming.wire.leaders import PartitionRequests
 from tests.simulated import spark, storage, world
@@ -114,6 +115,12 @@ def a_deposed_coordinator_tells_the_progress(put):
         send_progress(self, batch, metadata)
 
     put(BatchProducer, "send_progress", wrong)
+
+
+@plant_in(needs="kill who writes")
+def a_deposed_coordinator_ends_the_service(put):
+    """That progress is gone is not asked once more before the service ends."""
+    put(PartitionWriter, "confirm_progress", lambda self: None)
 
 
 @plant_in(needs="is compacted")

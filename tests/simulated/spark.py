@@ -39,6 +39,7 @@ RESTART_SECONDS = 2.0
 TICK_SECONDS = 2.0
 TRIGGER_SECONDS = 0.2
 REPEATS, LOST = "repeats", "lost input"
+MISTAKES = (AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
 
 
 class TaskFailed(Exception):  # noqa: N818  (as Spark says it)
@@ -52,6 +53,7 @@ class Service:
     clocks of its machine are off. ``restart_seconds``: until another driver takes the place of one
     that died. ``newcomers``: what is to be done to new workers. ``accepts``: options that the next
     start is given, as to repeats and lost input; it is given them again where it does not get far.
+    ``surprises``: what no program that is right raises.
     """
 
     driver = ended = first_failure = None
@@ -65,7 +67,7 @@ class Service:
         self.making, self.operator = pipeline.making, pipeline.operator
         self.storage, plan = storage, self.plan
         self.reads_itself = not issubclass(self.operator, ExchangeOperator)
-        self.newcomers = []
+        self.newcomers, self.surprises = [], []
         self.keys = {
             partition: sorted(
                 key
@@ -94,6 +96,11 @@ class Service:
     def works(self):
         """Whether a driver does, an older one or the newest, or is about to."""
         return self.restarts > 0 or bool(self.working())
+
+    def accepts_lost_input(self):
+        """Whether the next start will pass over a loss, or one that has not looked at its input."""
+        looking = any(each.accepted and each.accepted.topics for each in self.working())
+        return looking or LOST in self.accepts
 
     def working(self):
         """The drivers that do."""
@@ -142,6 +149,7 @@ class Driver(Process):
                 carrier = self._start(self.service.plan)
                 self._query(self.service.plan, carrier)
             except Exception as error:  # noqa: BLE001  (noted; what it means is judged)
+                self.service.surprises += _surprises(error)
                 failure = _cause(error)
                 if carrier is not None:
                     failure = self.fences.judged(failure, is_alone=True)
@@ -365,6 +373,15 @@ class Frame:
         wait(self.service.world.rng.expovariate(1_000))
         self.service.storage.commit_state(partition, self.batch + 1, operator.result)
         return report.to_text() if report is not None else None
+
+
+def _surprises(error):
+    """What a program raises that is wrong, among an error's causes."""
+    found = []
+    while error is not None:
+        found += [repr(error)] if isinstance(error, MISTAKES) else []
+        error = error.__cause__
+    return found
 
 
 def _cause(error):

@@ -11,9 +11,13 @@ from tests.simulated.planting import Aim, planted
 from tests.simulated.run import run
 
 SHORT = range(20)
-ONCE_FAILED = (6428, 6483, 6498, 6806, 6837, 7006, 9494, 9823, 32240)
+ONCE_FAILED = (
+    *(6428, 6483, 6498, 6806, 6837, 7006, 9494, 9823, 32240),
+    *(40881, 40903, 41989, 44663, 60396),
+)
 """Rare: late requests for long, a deposed leader's copy, a torn log, deleted input read again, an older
-holder of the checkpoint."""
+holder of the checkpoint; a deposed coordinator that knows of no progress; a checkpoint from before its
+first batch."""
 
 
 @pytest.mark.parametrize("seed", [*SHORT, *ONCE_FAILED])

@@ -23,15 +23,22 @@ LOGS = {
 
 
 class Producer:
-    """Keeps the progress of a partition in a dictionary; Kafka is ``away`` for some of them."""
+    """Keeps the progress of a partition in a dictionary; Kafka is ``away`` for some of them.
 
-    def __init__(self, kept, partition, away):
+    ``older``: what a coordinator tells that was deposed, and does not know.
+    """
+
+    def __init__(self, kept, partition, away, older=None):
         self.kept, self.partition, self.away = kept, partition, away
+        self.older = kept if older is None else older
 
     def errors(self, _what):
         return nullcontext()
 
     def progress_left(self):
+        return self.older.get(self.partition, (-1, ""))
+
+    def progress_confirmed(self):
         return self.kept.get(self.partition, (-1, ""))
 
     def begin_session(self):
@@ -134,15 +141,24 @@ def test_what_was_taken_back_before_any_batch_was_done_is_known(tmp_path):
     (tmp_path / "p" / "metadata").write_text(LOGS["metadata"])
     bare = Checkpoint(str(tmp_path), "p")
     assert histories.is_known(BatchProgress(0, "q", NOTHING), bare)
+    assert not histories.is_known(BatchProgress(0, "q", "other.other"), bare), (
+        "put back from before"
+    )
     assert not histories.is_known(BatchProgress(1, "q", NOTHING), bare)
 
 
-def test_what_a_planned_batch_cannot_do_without_is_as_it_was(checkpoint, monkeypatch):
-    """Partitions that have committed it under the old label would step by the new one."""
+@pytest.mark.parametrize("is_deposed", [False, True])
+def test_what_a_planned_batch_cannot_do_without_is_as_it_was(checkpoint, monkeypatch, is_deposed):
+    """Partitions that have committed it under the old label would step by the new one.
+
+    That nothing is committed is taken from no coordinator that may be deposed.
+    """
     before = {"output": "out", "label": "header('label')"}
     now = {**before, "label": "header('seq')"}
-    kept = {}
-    monkeypatch.setattr(histories, "make_producer", lambda _plan, n: Producer(kept, n, set()))
+    kept, older = {}, {} if is_deposed else None
+    monkeypatch.setattr(
+        histories, "make_producer", lambda _plan, n: Producer(kept, n, set(), older)
+    )
     plan = SimpleNamespace(
         delivery="exactly-once",
         state_partitions=1,

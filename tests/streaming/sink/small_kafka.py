@@ -55,6 +55,9 @@ class FakeProducer:
     def progress(self):
         return self.topics.progress
 
+    def confirm_progress(self):
+        pass
+
     def begin(self):
         self.open, self.noted = [], None
 

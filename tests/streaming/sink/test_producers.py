@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka.errors import KafkaConnectionError, KafkaError
 
 from streaming.arrow.schemas import HEADERS
-from streaming.disciplines.plan import BatchContext, Plan
+from streaming.disciplines.plan import BatchContext
 from streaming.errors import CheckpointBehind, Fenced, KafkaUnavailable
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.kafka.embedded import EmbeddedBroker
@@ -31,66 +31,13 @@ from streaming.wire import brokers
 from streaming.wire.brokers import Brokers
 from streaming.wire.compression import COMPRESSIONS
 from streaming.wire.fetched import tables
-from tests.kafka_helpers import SECONDS_MAX, create_topics, read_all
-
-PARTITIONS = 3
+from tests.kafka_helpers import SECONDS_MAX, read_all
+from tests.streaming.sink.numbered import make_plan, numbers, some_rows, values, write
 
 
 @pytest.fixture
 def plan(broker, topic_prefix):
     return make_plan(broker, topic_prefix, {})
-
-
-def make_plan(broker, prefix, properties, **more):
-    out, events = f"{prefix}out", f"{prefix}events"
-    partitions = {out: PARTITIONS, events: 1}
-    create_topics(broker.bootstrap, partitions)
-    return Plan(
-        service=prefix + "service",
-        pipeline="p",
-        inputs=("in",),
-        output=out,
-        rejects="rejects",
-        events=events,
-        partitions=partitions,
-        producer={"bootstrap.servers": broker.bootstrap, **properties},
-        **more,
-    )
-
-
-def some_rows(first, count):
-    """Rows that say where they go and in which order: value n goes to partition n mod 3."""
-    numbers = range(first, first + count)
-    table = pa.table(
-        {
-            "key": pa.array([b"k%d" % n for n in numbers]),
-            "value": pa.array([b"%d" % n for n in numbers]),
-            "headers": pa.array([[{"key": "own", "value": b"%d" % n}] for n in numbers], HEADERS),
-            "timestamp": pa.array(range(first + 1, first + count + 1)),
-        }
-    )
-    partitions = np.array(numbers, np.int32) % PARTITIONS
-    return table, partitions, [("number", pa.array(numbers))]
-
-
-def write(writer, batch, first, count, query="q"):
-    with writer.batch(BatchContext(query, batch)):
-        writer.producer.write(writer.plan.output, *some_rows(first, count))
-
-
-def values(plan, **settings):
-    """By partition, the values of a topic."""
-    records = read_all(plan.producer["bootstrap.servers"], plan.output, **settings)
-    for record in records:
-        number = int(record.value)
-        assert record.headers == [("own", record.value), ("number", record.value)]
-        assert record.key == b"k" + record.value
-        assert record.timestamp == number + 1
-    return [[int(r.value) for r in records if r.partition == p] for p in range(PARTITIONS)]
-
-
-def numbers(count):
-    return [list(range(p, count, PARTITIONS)) for p in range(PARTITIONS)]
 
 
 def test_batch_after_batch(plan):
@@ -106,18 +53,6 @@ def test_a_batch_that_is_written_is_skipped(plan):
     assert isinstance(writer_for(plan, 0, BatchContext("q", 7, True)), BatchProgress)
     other = writer_for(plan, 0, BatchContext("another checkpoint", 7, True))
     assert other.forgotten
-    assert values(plan) == numbers(10)
-
-
-def test_progress_of_who_is_no_longer_in_charge_is_not_gone_by(plan):
-    """A deposed coordinator told it: who takes the next one is asked (one group, one broker here)."""
-    writer = writer_for(plan, 0, BatchContext("q", 0, False))
-    assert writer.producer.found == (-1, "")
-    writer.producer.found = (7, "older")
-    with pytest.raises(KafkaUnavailable, match="no longer in charge"):
-        write(writer, 0, 0, 10)
-    writers._writers.clear()
-    write(writer_for(plan, 0, BatchContext("q", 0, False)), 0, 0, 10)
     assert values(plan) == numbers(10)
 
 

@@ -13,6 +13,7 @@ from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.errors import KafkaUnavailable, ProgressMissing, SequencerError
 from streaming.sink import producer, writer
+from streaming.sink.progress import BatchProgress
 from streaming.sink.sink import Report, Sink, Written
 from tests.kafka_helpers import create_topics, read_all, wait_for_records
 
@@ -138,6 +139,27 @@ def test_progress_that_kafka_forgot_stops_the_batch(plan, broker):
     )
     with pytest.raises(ProgressMissing, match="Another service of the name .* on another check"):
         run(plan, rows, BatchContext("another", 7, True, young=True))
+
+
+@pytest.mark.parametrize("older", [(-1, ""), (7, BatchProgress(7, "q", "other").to_text())])
+@pytest.mark.parametrize("count", [5, 0])
+def test_what_a_deposed_coordinator_tells_ends_nothing(plan, monkeypatch, older, count):
+    """It has lost the group, does not know, and tells what was before: whoever has it is asked."""
+
+    def told(producer):
+        producer.found = older
+        return older
+
+    context = BatchContext("q", 7, True)
+    run(plan, [row(4, plan.output, 0, 5, totals='{"read": 5}')], context)
+    topic = plan.output if count else ""
+    rows = [row(4, topic, 0, count, totals='{"read": 5}', wrote_before=True)]
+    writer._writers.clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(producer.BatchProducer, "progress", told)
+        with pytest.raises(KafkaUnavailable, match="no longer in charge"):
+            run(plan, rows, context)
+    assert run(plan, rows, context).written.found == (1 if count else 0)
 
 
 def test_a_young_batch_whose_progress_is_missing_was_not_written(plan, broker):
