@@ -14,6 +14,7 @@ from tests.simulated.run import run, shrink
 
 YOUNG_MAX = 50_000
 """Objects that are made before Python looks for garbage: by default a sixth of the time goes there."""
+SAID_EVERY = 1_000
 MEMORY_BYTES_MAX = 8 * 2**30
 """Who does not compare checksums may take damaged lengths for lengths."""
 
@@ -64,6 +65,8 @@ def main():
         if faults:
             failed.append(seed)
             print(f"seed {seed}: {faults[0]}", flush=True)
+        if count % SAID_EVERY == 0:
+            print(f"{count} seeds, {len(failed)} failed", file=sys.stderr, flush=True)
     minutes = (time.monotonic() - began) / 60
     print(f"{count} seeds, {len(failed)} failed, {minutes:.1f} minutes")
     return int(bool(failed))

@@ -91,7 +91,7 @@ class Storage:
 
     def forget_planned(self):
         """Another batch takes the number of the one in doubt."""
-        del self.offsets[self.batch_in_doubt()]
+        self.offsets.pop(self.batch_in_doubt(), None)  # another copy may have done so
         self.forget_later_state()
 
     def forget_later_state(self):
