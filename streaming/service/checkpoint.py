@@ -163,7 +163,8 @@ class Checkpoint(SparkFiles):
             return
         begin = [f"offsets/{planned - 1}"] if planned > max(done, 0) else []
         for name in (IDENTITY, QUERY, f"offsets/{max(planned, done)}", *begin):
-            if self._files.kind(name) != fs.FileType.File:
+            is_first = name == QUERY and done < 0 and self.lockable
+            if self._files.kind(name) != fs.FileType.File and not is_first:
                 raise self._damaged(name, "is missing, though batches are logged")
         if done >= 0 or not self.lockable:  # else a power cut tore it, and `mend` removes it
             self._read(QUERY)

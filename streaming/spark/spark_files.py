@@ -86,10 +86,11 @@ class SparkFiles:
                 torn.append(name)
         if self.done() < 0:
             self._files.remove("state")
-            if self._files.kind(METADATA) == fs.FileType.File and not _is_json(
-                self._files.read(METADATA)
-            ):
+            is_there = self._files.kind(METADATA) == fs.FileType.File
+            if is_there and not _is_json(self._files.read(METADATA)):
                 self._remove_logged(METADATA)
+            if not is_there and self.planned() >= 0:  # it runs in a query of another name
+                torn.append(METADATA)
         return torn
 
     def forget_later_state(self) -> None:

@@ -36,10 +36,8 @@ class Topology:
         for topic in topics:
             if topic.error_code:
                 continue
-            same = self.ids.get(topic.name) == id_text(topic.topic_id)
-            for number in () if same else self.partitions.get(topic.name, ()):
-                self.leaders.pop((topic.name, number), None)
-                self.epochs.pop((topic.name, number), None)
+            if self.ids.get(topic.name, "") not in ("", id_text(topic.topic_id)):
+                self._forget(topic.name)
             self.ids[topic.name] = id_text(topic.topic_id)
             self.partitions[topic.name] = sorted(each.partition_index for each in topic.partitions)
             for each in topic.partitions:
@@ -51,6 +49,12 @@ class Topology:
                     self.leaders[partition] = each.leader_id
                 else:
                     self.leaders.pop(partition, None)
+
+    def _forget(self, topic: str) -> None:
+        """Forget who led a topic that was made again; also what :meth:`require` alone knows of."""
+        for known in (self.leaders, self.epochs):
+            for partition in [each for each in known if each[0] == topic]:
+                del known[partition]
 
     def require(self, topic: str, topic_id: str, epochs: Mapping[int, int]) -> None:
         """Pass over leaders of this very topic with older epochs than these, by partition.

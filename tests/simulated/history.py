@@ -168,16 +168,28 @@ class History:
         A plan that was lost with its checkpoint has read nothing where the service goes on: had it
         written something, the service would have ended.
         """
-        found, lost = {}, self.forgotten if self.finished else set()
-        for number, (start, end) in enumerate(self.storage.ever):
-            if number in lost:
-                continue
+        found = {}
+        for start, end in self._plans():
             begin = begin_of(start, end)
             for topic, of in offsets_in(end).items():
                 for at, stop in of.items():
-                    first = begin.get(topic, {}).get(at, 0)
+                    # A first batch that has nothing to read does not say where it begins.
+                    first = begin.get(topic, {}).get(at, 0 if start else stop)
                     found.setdefault((topic, int(at)), []).append((first, stop))
         return found
+
+    def read_anew(self):
+        """Topics of which no plan that counts has read what they were before they were made again."""
+        ids = {topic: set() for topic in self.kafka.topics}
+        for _, end in self._plans():
+            for topic, log in logs_in(end).items():
+                ids[topic].add(log.id)
+        return [topic for topic, some in ids.items() if some == {id_text(self.kafka.ids[topic])}]
+
+    def _plans(self):
+        """Where batches begin and end."""
+        lost = self.forgotten if self.finished else set()
+        return [each for number, each in enumerate(self.storage.ever) if number not in lost]
 
     def _send(self, topic, partition, records, transaction):
         self.kafka.logs[topic, partition].fill(records, transaction)

@@ -10,14 +10,15 @@ DAY_MS = 86_400_000
 """A timer that is due within it may be one of a clock that went back."""
 
 
-def committed(kafka, read=None):
+def committed(kafka, read=None, anew=()):
     """The committed records of every topic, as kafka-python decodes them.
 
     ``read``: where some were lost, what was read of each partition; else all of it counts.
+    ``anew``: topics that were read only after they were made again; else what was there before counts.
     """
     found = {topic: [] for topic, _ in kafka.logs}
     for (topic, number), now in sorted(kafka.logs.items()):
-        log = kafka.former.get((topic, number), now)
+        log = now if topic in anew else kafka.former.get((topic, number), now)
         there = {}
         for entry in log.committed(lost=True):
             for each in DefaultRecordBatch(entry.data):
@@ -50,10 +51,10 @@ def faults_of(history):
         faults.append(f"it went on, without {history.must_end}")
     if history.copies > 1:
         faults.append("two copies of the service work to the end")
-    if type(ended).__name__ == "InputChanged":
+    if type(ended).__name__ in ("InputChanged", "ProgressMissing"):
         return faults  # who wrote the batch has what the others cannot get any more
     read = history.read() if "InputLost" in history.may_end else None
-    records = committed(history.kafka, read)
+    records = committed(history.kafka, read, history.read_anew())
     if history.repeats:
         return faults + repeated(history, committed(history.kafka))
     if history.pipeline.ends and history.finished and not history.storage.waits(DAY_MS):

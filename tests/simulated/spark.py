@@ -170,13 +170,19 @@ class Driver(Process):
         storage = self.storage
         storage.require_whole()
         accepts = self.service.accepts
-        is_remembered = settle(
-            plan,
-            storage,
-            lambda text, **_more: self.world.note(text),
-            accept_repeats=REPEATS in accepts,
-            accept_lost_input=LOST in accepts,
-        )
+        if not storage.lockable:
+            self.claim = self.claim or Claim(plan)
+            self.claim.take()
+        try:
+            is_remembered = settle(
+                plan,
+                storage,
+                lambda text, **_more: self.world.note(text),
+                accept_repeats=REPEATS in accepts,
+                accept_lost_input=LOST in accepts,
+            )
+        except Fenced as error:
+            raise self.fences.judged(error, is_alone=True) from error
         if accepts:
             self.accepted = Acceptance({*plan.reads} if LOST in accepts else set(), self.world.note)
             self.service.accepts = frozenset()
@@ -185,9 +191,6 @@ class Driver(Process):
             is_remembered=is_remembered,
             shards={s: Totals.from_json(t) for s, t in storage.totals.items()},
         )
-        if not storage.lockable:
-            self.claim = self.claim or Claim(plan)
-            self.claim.take()
         carrier = Carrier(plan, progress, storage, lambda _progress: None, self.claim)
         carrier.begin(storage.name_query(f"query-{self.service.starts}"))
         return carrier

@@ -159,7 +159,7 @@ class Storage:
         for batch in (max(planned, done), *begin):
             if batch not in self.offsets:
                 raise JobFailed(f"offsets/{batch} is missing")
-        if not self.named:
+        if not self.named and (done >= 0 or not self.lockable):
             raise JobFailed("metadata is missing, though batches are logged")
 
     def read_last(self, batch):

@@ -190,6 +190,19 @@ def test_what_a_power_cut_tore_is_mended_by_the_next_start(tmp_path, there, torn
         assert (tmp_path / "p" / name).exists() == (name not in torn)
 
 
+def test_a_first_batch_that_a_power_cut_left_without_its_query_runs_in_another(tmp_path):
+    """Nothing of it was written: before that the disk has the query's name, with or without sync."""
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    identity = Identity("channel", 16, 2, ["in"], LINEAR)
+    checkpoint.pin(identity)
+    (tmp_path / "p" / "offsets").mkdir()
+    (tmp_path / "p" / "offsets" / "0").write_text("v1\n{}")
+    assert checkpoint.pin(identity) == identity
+    assert checkpoint.mend() == ["metadata"]
+    assert not checkpoint.query()
+    assert checkpoint.batch_in_doubt() == 0
+
+
 @pytest.mark.parametrize("name", ["status.json", "waiting.json"])
 @pytest.mark.parametrize("text", ["", '{"batch": 1, "sha'])
 def test_figures_that_are_damaged_are_removed(tmp_path, name, text):

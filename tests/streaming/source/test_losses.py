@@ -97,6 +97,23 @@ def test_a_topic_made_again(broker, topic, reading, partitions, count):
         accepting.latest(after)
 
 
+def test_a_topic_made_again_whose_leaders_had_moved(broker, topic, reading, monkeypatch):
+    """The new topic counts its leaders from 0: they are not older ones of the topic that was read."""
+    monkeypatch.setattr(fetching, "ANOTHER_SECONDS", 0.2)
+    send(broker, topic, b"old", 10)
+    source = reading()
+    ends = [as_logged(source.first())]
+    ends.append(as_logged(source.latest(ends[0])))
+    for end in ends:
+        logs = logs_in(end)[topic].epochs
+        end[f"#{topic}"]["epochs"] = dict.fromkeys(logs, 5)
+    make_again(broker, topic)
+    with pytest.raises(InputLost, match=f"{topic} was deleted and made again"):
+        reading().latest(ends[1])
+    with pytest.raises(InputLost, match="made again.*cannot be repeated"):
+        values(reading(), *ends)
+
+
 def test_a_planned_batch_of_a_topic_made_again(broker, topic, reading, monkeypatch):
     """Its records are gone: those of the new topic are not theirs."""
     monkeypatch.setattr(fetching, "ANOTHER_SECONDS", 0.2)
