@@ -103,7 +103,8 @@ class Plan:
         By its key in the file. A start where one of these is another is refused until that batch is
         done: some partitions may have written it as it was.
         """
-        return {"output": self.output, "rejects": self.rejects, "events": self.events}
+        names = {"output": self.output, "rejects": self.rejects, "events": self.events}
+        return {**names, "service.name": self.service, "pipeline": self.pipeline}
 
     def under(self, decisions: Mapping[str, Any]) -> Self:
         """Return this plan with a batch's decisions in place of its own."""
@@ -139,6 +140,11 @@ class Plan:
     def driver_id(self) -> str:
         """Transactional id, and group, of the driver (`streaming.sink.claim`)."""
         return f"{self.service}.{self.pipeline}.driver"
+
+    @property
+    def confirming_id(self) -> str:
+        """Transactional id of who only asks for progress, and fences nobody that writes."""
+        return f"{self.service}.{self.pipeline}.confirming"
 
     def progress_group(self, partition: int) -> str:
         """Group whose committed offset is the last batch that a state partition wrote."""
@@ -186,10 +192,10 @@ class BatchContext:
 
     ``query`` names the checkpoint; ``digest`` names what the batch is made from (see
     `streaming.sink.progress`). ``in_doubt`` says that an earlier run may have written this batch,
-    ``young`` that it was planned so lately that Kafka would know, ``repeated`` that it was planned
-    before the query started. ``wrote`` gives for each state partition the last batch that it is
-    known to have written in this run. ``decisions`` are those of the batch (see
-    `streaming.service.decisions`).
+    ``young`` that it was planned so lately that Kafka would know, ``old`` that Kafka may have
+    forgotten all of it since, ``repeated`` that it was planned before the query started. ``wrote``
+    gives for each state partition the last batch that it is known to have written in this run.
+    ``decisions`` are those of the batch (see `streaming.service.decisions`).
     """
 
     query: str
@@ -200,6 +206,7 @@ class BatchContext:
     repeated: bool = False
     decisions: dict[str, Any] = field(default_factory=dict)
     young: bool = False
+    old: bool = False
 
     def to_json(self) -> str:
         """One line."""

@@ -47,7 +47,6 @@ HOLDER = "holder.json"
 MOVED = "moved.json"
 MOVING = "moving.json"
 
-
 SHARED = {
     "shards": "set service.shards back, or move the state: sequencer rescale",
     "discipline": "give the pipeline another name",
@@ -162,12 +161,13 @@ class Checkpoint(SparkFiles):
         if max(planned, done) < 0:
             return
         begin = [f"offsets/{planned - 1}"] if planned > max(done, 0) else []
-        for name in (IDENTITY, QUERY, f"offsets/{max(planned, done)}", *begin):
-            is_first = name == QUERY and done < 0 and self.lockable
-            if self._files.kind(name) != fs.FileType.File and not is_first:
+        query = [QUERY] if done >= 0 or not self.lockable else []  # else a power cut may take it
+        decided = [DECISIONS] if done >= 0 else []  # the first batch writes them
+        for name in (IDENTITY, *query, f"offsets/{max(planned, done)}", *begin, *decided):
+            if self._files.kind(name) != fs.FileType.File:
                 raise self._damaged(name, "is missing, though batches are logged")
-        if done >= 0 or not self.lockable:  # else a power cut tore it, and `mend` removes it
-            self._read(QUERY)
+        for name in query:
+            self._read(name)
 
     def _damaged(self, name: str, how: str) -> SequencerError:
         return SequencerError(
@@ -326,7 +326,7 @@ class Checkpoint(SparkFiles):
         return offsets_in(self.ends(self.done()))
 
     def forget(self, name: str) -> None:
-        """Remove a folder inside, with what is in it."""
+        """Remove a file inside, or a folder with what is in it."""
         self._files.remove(name)
 
     def _read(self, name: str) -> dict[str, Any] | None:

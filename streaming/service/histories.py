@@ -15,16 +15,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from streaming.disciplines.plan import Plan
-from streaming.errors import InputLost
+from streaming.errors import Fenced, InputLost
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import CHANGED, Decisions, same_input
 from streaming.sink import failures
+from streaming.sink.claim import Claim
+from streaming.sink.fences import Fences
 from streaming.sink.progress import NOTHING, BatchProgress, nothing_since
-from streaming.sink.writer import make_producer
-from streaming.source.losses import OPTION, said
+from streaming.sink.writer import make_confirming, make_producer
+from streaming.source.losses import OPTION, Loss, said
 from streaming.source.planned import lost_of_planned
+
+NAMES = {"events", "service.name", "pipeline"}
+"""What progress has its name from, among what a batch is planned with (`Plan.pinned`)."""
+
+
+class Options(NamedTuple):
+    """What a start accepts."""
+
+    repeats: bool
+    lost_input: bool
 
 
 @dataclass(slots=True)
@@ -34,7 +47,9 @@ class Standing:
     ``behind``: batches that it does not know, by partition. ``begun``: partitions that wrote a part
     of the batch in doubt. ``written``: those that wrote all of it, ``differing`` of these under
     other decisions, as when repeats were accepted before and the start ended meanwhile.
-    ``unknown``: those of which nobody can tell. ``is_remembered``: Kafka has progress of some.
+    ``unknown``: those of which nobody can tell. ``may_be_written``: whether some of the batch in
+    doubt is. ``unlike``: what it was planned with, by its key, where the file says otherwise now
+    and some of it may be written. ``is_remembered``: Kafka has progress of some.
     """
 
     behind: dict[int, int] = field(default_factory=dict)
@@ -42,12 +57,50 @@ class Standing:
     written: list[int] = field(default_factory=list)
     differing: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
+    may_be_written: bool = False
+    unlike: dict[str, str] = field(default_factory=dict)
     is_remembered: bool = False
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether some of the batch in doubt may be written."""
-        return bool(self.begun or self.written or self.unknown)
+
+def settle_alone(
+    plan: Plan,
+    checkpoint: Checkpoint,
+    say: Callable[..., None],
+    fences: Fences,
+    claim: Claim | None,
+    *,
+    accept_repeats: bool,
+    accept_lost_input: bool,
+) -> bool:
+    """Do :func:`settle` for who holds the checkpoint's lock, or takes the ``claim``.
+
+    A late request of its own past may fence it: a failure that passes. Fenced where another copy
+    took the claim since.
+    """
+    taken: list[Fenced] = []
+
+    def hold() -> None:
+        try:
+            if claim is not None:
+                claim.take()
+        except Fenced as error:
+            taken.append(error)
+            raise
+
+    try:
+        return settle(
+            plan,
+            checkpoint,
+            say,
+            accept_repeats=accept_repeats,
+            accept_lost_input=accept_lost_input,
+            hold=hold,
+        )
+    except Fenced as error:
+        failure = error if taken else fences.judged(error, is_alone=True)
+        if failure is error:
+            raise
+        raise failure from error
 
 
 def settle(
@@ -57,41 +110,65 @@ def settle(
     *,
     accept_repeats: bool,
     accept_lost_input: bool = False,
+    hold: Callable[[], None] = lambda: None,
 ) -> bool:
     """See that the checkpoint is whole, and of one history with Kafka's progress.
 
     Raises CheckpointBehind where Kafka has the progress of a batch that the checkpoint does not
     have, ConfigError where the batch in doubt was planned with something else (`Plan.pinned`), and
     KafkaUnavailable. (Progress that Kafka forgot matters only where a batch is in doubt,
-    and is judged by the sink.) Returned is whether Kafka has any of this checkpoint.
+    and is judged by the sink.) ``hold`` takes the checkpoint, before anything is changed. Returned
+    is whether Kafka has any of this checkpoint.
     """
     if checkpoint.lockable:
         _mend(plan, checkpoint, say)
     query = checkpoint.query()
     if not query:
+        _require_new(plan, checkpoint)
+        hold()
         return False
-    is_exact = plan.delivery == "exactly-once"
-    unlike = _unlike(plan, checkpoint)
-    is_decisive = bool(unlike) or accept_repeats or accept_lost_input
-    standing = _standing(plan, checkpoint, query, confirmed=is_decisive)
-    if not standing.is_begun and unlike:  # it is planned with what the file says now
-        Decisions(checkpoint).pin(plan.pinned())
-        unlike = {}
+    options = Options(repeats=accept_repeats, lost_input=accept_lost_input)
+    standing = _standing(plan, checkpoint, query, options)
     if not accept_repeats:
         for partition, batch in standing.behind.items():
             raise failures.behind(plan, partition, batch)
-        if unlike:
-            raise failures.planned_otherwise(plan, unlike, checkpoint.batch_in_doubt())
-    may_be_written = standing.is_begun or not is_exact
-    is_planned_anew = accept_lost_input and _plan_anew(
-        plan, checkpoint, say, may_be_written=may_be_written and not accept_repeats
-    )
-    if not accept_repeats:
-        return standing.is_remembered
-    # What was begun gives something else now, or its progress would not have to be taken back. And
-    # at-least-once there is no progress that could tell.
-    renewed = bool(standing.behind or standing.begun or standing.differing or unlike)
-    renewed = renewed or (is_planned_anew and may_be_written)
+        if standing.unlike:
+            raise failures.planned_otherwise(plan, standing.unlike, checkpoint.batch_in_doubt())
+    hold()
+    if not standing.unlike and _unlike(plan, checkpoint):  # it is planned as the file says now
+        Decisions(checkpoint).pin(plan.pinned())
+    losses = _lost_of_planned(plan, checkpoint, standing, options) if accept_lost_input else []
+    if accept_repeats:
+        _accept_repeats(plan, checkpoint, query, standing, say, is_planned_anew=bool(losses))
+    if losses:  # the last step: what a start that ends before it does is done by the next one
+        say(
+            f"{plan.pipeline}: batch {checkpoint.batch_in_doubt()} is planned anew, as input is "
+            f"lost: {said(losses)}.",
+            event="lost-input",
+            level="warning",
+            pipeline=plan.pipeline,
+        )
+        checkpoint.forget_planned()
+    return standing.is_remembered
+
+
+def _accept_repeats(
+    plan: Plan,
+    checkpoint: Checkpoint,
+    query: str,
+    standing: Standing,
+    say: Callable[..., None],
+    *,
+    is_planned_anew: bool,
+) -> None:
+    """Take back the progress of what is lost, or of which nobody can tell.
+
+    What was begun gives something else now, or its progress would not have to be taken back: all
+    keys get new incarnations. At-least-once there is no progress that could tell.
+    """
+    is_exact = plan.delivery == "exactly-once"
+    renewed = bool(standing.behind or standing.begun or standing.differing or standing.unlike)
+    renewed = renewed or (is_planned_anew and standing.may_be_written)
     renewed = renewed or (bool(standing.written) and _is_changed(checkpoint))
     digest = NOTHING
     if renewed or not is_exact:
@@ -104,6 +181,7 @@ def settle(
     # With new incarnations no part of a batch is as another partition may have written it.
     lost = range(plan.state_partitions + 1) if renewed else standing.unknown
     progress = BatchProgress(max(checkpoint.done(), 0), query, digest)
+    checkpoint.sync_logs()  # it says what is done, which a power cut must not take
     _take_back(plan, [*lost] if is_exact else [], progress)
     if lost:
         say(
@@ -113,7 +191,20 @@ def settle(
             level="warning",
             pipeline=plan.pipeline,
         )
-    return standing.is_remembered
+
+
+def _require_new(plan: Plan, checkpoint: Checkpoint) -> None:
+    """CheckpointBehind where a first batch is logged without its query, and was written.
+
+    A power cut may take the query's name before anything is written; later something else did.
+    """
+    logged = checkpoint.logged_if_kept(0)
+    if logged is None or plan.delivery != "exactly-once":
+        return
+    for partition in range(plan.state_partitions + 1):
+        progress = _progress_of(plan, partition, confirmed=False)
+        if progress is not None and same_input(progress.digest, logged):
+            raise failures.behind(plan, partition, progress.batch)
 
 
 def _unlike(plan: Plan, checkpoint: Checkpoint) -> dict[str, str]:
@@ -122,20 +213,18 @@ def _unlike(plan: Plan, checkpoint: Checkpoint) -> dict[str, str]:
     return {key: value for key, value in before.items() if now.get(key) != value}
 
 
-def _plan_anew(
-    plan: Plan, checkpoint: Checkpoint, say: Callable[..., None], *, may_be_written: bool
-) -> bool:
-    """Forget the batch in doubt if its input is gone; whether it is.
+def _lost_of_planned(
+    plan: Plan, checkpoint: Checkpoint, standing: Standing, options: Options
+) -> list[Loss]:
+    """What is gone of the input of the batch in doubt.
 
     InputLost where nobody accepted that what is left of it is delivered once more.
     """
     batch = checkpoint.batch_in_doubt()
     if batch < 0:
-        return False
+        return []
     losses = lost_of_planned(plan, checkpoint.ends(batch - 1), checkpoint.ends(batch))
-    if not losses:
-        return False
-    if may_be_written:
+    if losses and standing.may_be_written and not options.repeats:
         raise InputLost(
             f"Input is lost: {said(losses)}. Batch {batch}, which was planned with it, or some of "
             "it, may have been written before the last stop.",
@@ -143,14 +232,7 @@ def _plan_anew(
             f"Start with {OPTION} and --accept-repeats: what is left of the batch is read again, "
             "and delivered once more under new incarnations (docs/backup.md).",
         )
-    checkpoint.forget_planned()
-    say(
-        f"{plan.pipeline}: batch {batch} is planned anew, as input is lost: {said(losses)}.",
-        event="lost-input",
-        level="warning",
-        pipeline=plan.pipeline,
-    )
-    return True
+    return losses
 
 
 def _is_changed(checkpoint: Checkpoint) -> bool:
@@ -169,18 +251,25 @@ def _mend(plan: Plan, checkpoint: Checkpoint, say: Callable[..., None]) -> None:
         )
 
 
-def _standing(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool) -> Standing:
+def _standing(plan: Plan, checkpoint: Checkpoint, query: str, options: Options) -> Standing:
     """Compare the progress of all state partitions, if they have any, with the checkpoint.
 
-    ``confirmed``: by progress that is surely the newest. A broker that lost a group, and does not
-    know, gives an older one, which is confirmed before it ends the service; else the sink does so,
-    when it writes.
+    A broker that lost a group, and does not know, gives older progress. Before anything is done by
+    it, and before it ends the service, the newest is asked for; else the sink does so, when it
+    writes.
     """
+    unlike = _unlike(plan, checkpoint)
     if plan.delivery != "exactly-once":
-        return Standing()
-    standing = _compared(plan, checkpoint, query, confirmed=confirmed)
-    if standing.behind and not confirmed:
-        return _compared(plan, checkpoint, query, confirmed=True)
+        return Standing(may_be_written=True)
+    is_lost = options.lost_input and checkpoint.batch_in_doubt() >= 0
+    is_decisive = bool(unlike) or options.repeats or is_lost
+    standing = _compared(plan, checkpoint, query, confirmed=is_decisive)
+    if standing.behind and not is_decisive:
+        standing = _compared(plan, checkpoint, query, confirmed=True)
+    standing.may_be_written = bool(standing.begun or standing.written or standing.unknown)
+    # Under another name there is other progress, or none.
+    if standing.may_be_written or unlike.keys() & NAMES:
+        standing.unlike = unlike
     return standing
 
 
@@ -189,10 +278,7 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool
     digest = Decisions(checkpoint).planned_digest()
     standing = Standing()
     for partition in range(plan.state_partitions + 1):  # the last is the driver's own
-        producer = make_producer(plan, partition)
-        with producer.errors("read its progress"):
-            read = producer.progress_confirmed if confirmed else producer.progress_left
-            progress = BatchProgress.from_text(*read())
+        progress = _progress_of(plan, partition, confirmed=confirmed)
         standing.is_remembered |= progress is not None and progress.query == query
         if progress is None or progress.query != query:
             if batch >= 0:
@@ -208,6 +294,19 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool
     return standing
 
 
+def _progress_of(plan: Plan, partition: int, *, confirmed: bool) -> BatchProgress | None:
+    """The progress of a partition, ``confirmed`` by who has its group."""
+    producer = make_producer(plan, partition)
+    with producer.errors("read its progress"):
+        found = producer.progress_left()
+    if confirmed:
+        producer = make_confirming(plan, partition)
+        with producer.errors("confirm its progress"):
+            producer.begin_session()
+            found = producer.newest_progress()
+    return BatchProgress.from_text(*found)
+
+
 def is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
     """Whether the checkpoint has the batch, or had it: Spark's log goes back for a while.
 
@@ -216,7 +315,7 @@ def is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
     """
     planned = checkpoint.planned()
     if progress.is_taken_back:
-        if progress.batch > max(planned, 0):  # taken back before any was done it is 0
+        if progress.batch > max(checkpoint.done(), 0):  # taken back before any was done it is 0
             return False
         renewals = [nothing_since(at_ms) for at_ms, _ in Decisions(checkpoint).renewals]
         return progress.digest in [NOTHING, *renewals]

@@ -13,11 +13,11 @@ from streaming.arrow.totals import Totals
 from streaming.config import Config
 from streaming.disciplines import DISCIPLINES, has_rows
 from streaming.disciplines.plan import Plan
-from streaming.errors import Fenced, SequencerError
+from streaming.errors import SequencerError
 from streaming.kafka import limits, topics
 from streaming.kafka.registry import Registry
 from streaming.service.checkpoint import Checkpoint, Identity
-from streaming.service.histories import settle
+from streaming.service.histories import settle_alone
 from streaming.service.log_lines import WAITING_MAX, say_waiting
 from streaming.service.marks import MarksWriter
 from streaming.service.offsets import Through, TransitCleaner
@@ -104,20 +104,17 @@ class Pipeline:
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
         plan, settings = self._plan(), self.config.pipelines[self.name]
-        is_first = self.starts == 0
         if not self.checkpoint.lockable:
             self._claim = self._claim or Claim(plan)
-            self._claim.take()
-        try:
-            is_remembered = settle(
-                plan,
-                self.checkpoint,
-                self.say,
-                accept_repeats=self.accept_repeats and is_first,
-                accept_lost_input=self.accept_lost_input and is_first,
-            )
-        except Fenced as error:
-            raise self._fences.judged(error, is_alone=self._is_alone) from error
+        is_remembered = settle_alone(
+            plan,
+            self.checkpoint,
+            self.say,
+            self._fences,
+            self._claim,
+            accept_repeats=self.accept_repeats and self.starts == 0,
+            accept_lost_input=self.accept_lost_input and self.starts == 0,
+        )
         for name in self.checkpoint.remove_damaged_figures():
             self.say(
                 f"{self.name}: {name} was damaged, and is removed: it has only figures, which are "
@@ -263,11 +260,8 @@ class Pipeline:
         raised: object = None if self.carrier is None else self.carrier.failure
         if raised is None:
             raised = self.query.exception() if self.query is not None else "it never started"
-        return self._fences.judged(as_sequencer_error(raised), is_alone=self._is_alone)
-
-    @property
-    def _is_alone(self) -> bool:
-        return self.checkpoint.is_locked or self._claim is not None
+        is_alone = self.checkpoint.is_locked or self._claim is not None
+        return self._fences.judged(as_sequencer_error(raised), is_alone=is_alone)
 
     def stop(self) -> None:
         """Stop between batches."""

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from streaming.kafka.registry import Registry
 
 BEGIN_SECONDS_MAX = 60
-YOUNG_MS = 3_600_000
-"""Kafka keeps a batch's progress for longer than that, by `offsets.retention.minutes`."""
+YOUNG_MS, OLD_MS = 3_600_000, 86_400_000
+"""Kafka keeps progress for longer (`offsets.retention.minutes`): surely; even the first."""
 AHEAD_MS_MAX = 300_000
 """How far clocks may be apart where a batch's time is compared."""
 REFUSED_TIMES_MAX = 3
@@ -304,22 +304,21 @@ class Carrier:
         wanted = {**self.plan.decisions(), PINNED: self.plan.pinned()}
         standing = decisions.standing(batch, wanted)
         schemas = {} if self._schemas is None else self._schemas.known(batch)
-        in_doubt = batch <= progress.in_doubt
+        in_doubt, age_ms = batch <= progress.in_doubt, self._age_ms(batch)
         return BatchContext(
             progress.query,
             batch,
             in_doubt=in_doubt,
-            young=in_doubt and progress.is_remembered and self._is_young(batch),
+            young=in_doubt and progress.is_remembered and -AHEAD_MS_MAX <= age_ms < YOUNG_MS,
+            old=in_doubt and age_ms >= OLD_MS,
             wrote=dict(progress.wrote),
             digest=decisions.digest(batch, standing),
             repeated=batch <= decisions.planned,
             decisions={**standing, **schemas, **decisions.findings(batch)},
         )
 
-    def _is_young(self, batch: int) -> bool:
-        """Whether a batch was planned so lately that Kafka has not forgotten its progress."""
-        age_ms = round(time.time() * 1000) - self.decisions.time_ms(batch)
-        return -AHEAD_MS_MAX <= age_ms < YOUNG_MS
+    def _age_ms(self, batch: int) -> int:
+        return round(time.time() * 1000) - self.decisions.time_ms(batch)
 
     def _answer(self, news: list[Totals], context: BatchContext) -> list[Answer]:
         """Answer commands that concern all shards; of these only the driver knows the whole.

@@ -34,7 +34,7 @@ from streaming.disciplines.plan import Plan
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import STATE
 from streaming.errors import ConfigError, JobFailed
-from streaming.service.checkpoint import MOVING, Checkpoint, Identity
+from streaming.service.checkpoint import MOVED, MOVING, Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.service.histories import is_known
 from streaming.service.insight import described, shard_states
@@ -62,6 +62,10 @@ class Target:
     root: str
     shards: int
     state_partitions: int
+
+
+Written = tuple[int, list[BatchProgress | None]]
+"""The last batch that was planned, and the progress of each state partition."""
 
 
 @dataclass(frozen=True)
@@ -111,14 +115,15 @@ def rescale(
     for each in begun:
         new[each.pipeline].begin_move(each.location)
     crash_point("rescale-begun")
-    for each in begun:
-        _move(session, config, each, new[each.pipeline], target, say)
+    found = [_move(session, config, each, new[each.pipeline], target, say) for each in begun]
     crash_point("rescale-whole")
-    for each in begun:
+    for each, written in zip(begun, found, strict=True):
         # The old one is closed for good: nothing may rest on what a power cut takes.
         new[each.pipeline].sync_logs()
         new[each.pipeline].sync_state()
         each.mark_moved(target.root, target.shards)
+        if not each.lockable:
+            _require_still(config, each, written)
         crash_point("rescale-closed")
     for each in begun:
         new[each.pipeline].end_move()
@@ -142,13 +147,14 @@ def _move(
     new: Checkpoint,
     target: Target,
     say: Say,
-) -> None:
+) -> Written:
     name = old.pipeline
     identity = old.identity()
     assert identity is not None  # noqa: S101  (asked before)
     move = DISCIPLINES[identity.discipline].reshard(config.pipelines[name])
     before = _plan(config, name, identity)
-    _require_done(old, before, _written(before, lockable=old.lockable))
+    written = old.planned(), _written(before, lockable=old.lockable)
+    _require_done(old, before, written[1])
     rows = shard_states(session, old.location)
 
     def to(partitions: int) -> tuple[Identity, Plan, Resharded]:
@@ -182,6 +188,21 @@ def _move(
         f"{name}: {identity.shards} → {wanted.shards} shards, {identity.state_partitions} → "
         f"{wanted.state_partitions} state partitions"
     )
+    return written
+
+
+def _require_still(config: Config, old: Checkpoint, written: Written) -> None:
+    """JobFailed where a service went on meanwhile: nothing but the mark keeps its start away."""
+    identity = old.identity()
+    assert identity is not None  # noqa: S101  (it was moved)
+    now = _written(_plan(config, old.pipeline, identity), lockable=False)
+    if (old.planned(), now) != written:
+        old.forget(MOVED)
+        raise JobFailed(
+            f"A service was started on {old.pipeline}'s checkpoint while it was moved.",
+            "It is open again; what was moved is of no use.",
+            "Stop the service, and what starts it again; then rescale once more.",
+        )
 
 
 def _moved(
@@ -222,7 +243,8 @@ def _written(plan: Plan, *, lockable: bool) -> list[BatchProgress | None]:
         producer = make_producer(plan, each)
         with producer.errors("take the checkpoint"):
             producer.begin_session()
-            found.append(BatchProgress.from_text(*producer.progress()))
+            producer.progress()
+            found.append(BatchProgress.from_text(*producer.newest_progress()))
     return found
 
 
@@ -235,7 +257,7 @@ def _require_done(old: Checkpoint, plan: Plan, written: Sequence[BatchProgress |
     is the last time that anybody looks.
     """
     status, doubtful = old.status(), old.batch_in_doubt()
-    query = status.get("query")
+    query = old.query()
     own = [each for each in written if each is not None and each.query == query]
     if not all(is_known(each, old) for each in own):
         raise JobFailed(
@@ -323,4 +345,4 @@ def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
     standing = [(0, kept.last())] if kept.last() else []
     peak_ms = old.decisions().get("peak_ms", 0)
     new.write_decisions({"renewals": kept.renewals, "standing": standing, "peak_ms": peak_ms})
-    new.write_status({**status, "batch": 0, "at": at, "shards": shards})
+    new.write_status({**status, "query": new.query(), "batch": 0, "at": at, "shards": shards})

@@ -44,6 +44,9 @@ LEFT_OPEN_SECONDS = 1.0
 ENDED_SECONDS_MAX = 10.0
 """The markers of a transaction that was fenced are there by then, unless brokers are away."""
 
+NODE_SECONDS_MAX = 5.0
+"""A broker that was in charge just now is asked for no longer."""
+
 KEPT_SECONDS_MAX = 60.0
 """Who wrote nothing for longer begins another session: after a week Kafka has forgotten the one."""
 
@@ -85,6 +88,8 @@ class BatchProducer:
         self.used = time.monotonic()
         self.found: tuple[int, str] | None = None
         """The progress that was read, until a broker that takes another one has confirmed it."""
+        self.in_charge: int | None = None
+        """The broker that took the transaction."""
 
     @property
     def is_reusable(self) -> bool:
@@ -142,16 +147,12 @@ class BatchProducer:
                 raise
         return self.progress()
 
-    def progress_confirmed(self) -> tuple[int, str]:
-        """The progress, surely the newest, in a session of one's own."""
-        self.begin_session()
-        found = self.progress()
-        self.confirm_progress()
-        return found
-
-    def _progress(self, *, stable: bool, seconds: float = SECONDS_MAX) -> tuple[int, str]:
+    def _progress(
+        self, *, stable: bool, seconds: float = SECONDS_MAX, node: int | None = None
+    ) -> tuple[int, str]:
         question = transactions.committed_offset(self.group, self.events, stable=stable)
-        answer = self.brokers.ask(*question, (GROUP, self.group), seconds=seconds)
+        coordinator = (GROUP, self.group) if node is None else None
+        answer = self.brokers.ask(*question, coordinator, node=node, seconds=seconds)
         return transactions.offset_in(answer)
 
     def begin(self) -> None:
@@ -184,9 +185,11 @@ class BatchProducer:
         """Commit the batch's number, within the transaction."""
         self._send()
         self._commit_offset(batch, metadata)
+        if self.found is not None:
+            self._require_newest()
 
     def confirm_progress(self) -> None:
-        """Raise a retriable KafkaError where the progress that was read may not be the newest.
+        """Raise a retriable KafkaError where the progress that was read is not the newest.
 
         What was written in the transaction is aborted.
         """
@@ -194,21 +197,35 @@ class BatchProducer:
             self._send()
             self.outbox.wait()
             self._commit_offset(0, "")
+            self._require_newest()
             self._end(committed=False)
 
-    def _commit_offset(self, batch: int, metadata: str) -> None:
-        """Commit an offset of the group, within the transaction.
+    def newest_progress(self) -> tuple[int, str]:
+        """The progress, surely the newest, by a transaction that is aborted."""
+        self._commit_offset(0, "")
+        newest = self._newest()
+        self._end(committed=False)
+        return newest
 
-        A broker that lost its group to another one, and does not know, gives progress that is
-        older than what was committed since, but takes none. So the one that took this is asked
-        once in a session whether it knows the same from before: a retriable KafkaError where not.
-        """
-        self._ask(transactions.add_group(self._session, self.group))
+    def _commit_offset(self, batch: int, metadata: str) -> None:
+        self._add_to_transaction(transactions.add_group(self._session, self.group))
         question = transactions.commit_offset(
             self._session, self.group, self.events, batch, metadata
         )
         self.brokers.ask(*question, (GROUP, self.group))
-        if self.found is not None and self._progress(stable=False) != self.found:
+
+    def _newest(self) -> tuple[int, str]:
+        """What the broker that took an offset just now has committed before.
+
+        A broker that lost its group to another one, and does not know, gives progress that is
+        older than what was committed since, but takes none.
+        """
+        node = self.brokers.coordinators[GROUP, self.group]
+        return self._progress(stable=False, node=node, seconds=NODE_SECONDS_MAX)
+
+    def _require_newest(self) -> None:
+        """Raise a retriable KafkaError where the progress that was read is an older one."""
+        if self._newest() != self.found:
             raise CoordinatorNotAvailableError("what gave the progress was no longer in charge")
         self.found = None
 
@@ -279,19 +296,35 @@ class BatchProducer:
     def _add(self, partitions: set[TopicPartition]) -> None:
         if not self.added:
             self.began = time.monotonic()
-        self._ask(transactions.add_partitions(self._session, partitions))
+        self._add_to_transaction(transactions.add_partitions(self._session, partitions))
         self.added |= partitions
 
+    def _add_to_transaction(self, question: Question) -> None:
+        self._ask(question)
+        self.in_charge = self._coordinator
+
     def _end(self, *, committed: bool, seconds: float = SECONDS_MAX) -> None:
-        """End the transaction; there is none then."""
+        """End the transaction; there is none then.
+
+        A broker that lost the transactional id to another one, and does not know, takes no new
+        transaction; but that one is committed, it says of the one before. So the one that took this
+        has to say so: a retriable KafkaError where not, and its successor asks for the progress.
+        """
         self._ask(transactions.end(self._session, committed=committed), seconds)
         self.added.clear()
         self.used = time.monotonic()
+        if committed and self._coordinator != self.in_charge:
+            raise CoordinatorNotAvailableError("what committed was not what took the transaction")
 
     def _ask(self, question: Question, seconds: float = SECONDS_MAX) -> Any:
         """Ask the transaction's coordinator; without transactions, any broker."""
         coordinator = None if self.id is None else (TRANSACTION, self.id)
         return self.brokers.ask(*question, coordinator, seconds=seconds)
+
+    @property
+    def _coordinator(self) -> int | None:
+        """The broker that answered last as the transaction's coordinator."""
+        return None if self.id is None else self.brokers.coordinators.get((TRANSACTION, self.id))
 
     @property
     def _session(self) -> Session:

@@ -176,7 +176,8 @@ class Sink:
         try:
             with writer.batch(context):
                 while row is not None:
-                    if context.in_doubt and writer.forgotten and row["wrote_before"]:
+                    would_be_lost = row["wrote_before"] or context.old
+                    if context.in_doubt and writer.forgotten and would_be_lost:
                         writer.confirm_progress()
                         missing = failures.progress_missing
                         why = failures.overwritten if writer.overwritten else missing
@@ -186,6 +187,7 @@ class Sink:
                 parts.finish()
                 writer.read = _records_read(totals)
         except PartChanged as changed:
+            writer.confirm_progress()
             raise failures.part_changed(self.plan, partition, context.batch) from changed
         parts.committed()
         return Written(transactions=parts.transactions, latency_ms=parts.latency_ms)

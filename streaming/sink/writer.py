@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streaming.crashes import crash_point
@@ -12,13 +13,15 @@ from streaming.errors import Fenced
 from streaming.kafka.choice import TRANSACTION_TIMEOUT_MS, own_settings
 from streaming.sink import failures
 from streaming.sink.lookup import look_up
-from streaming.sink.progress import BatchProgress, Part
+from streaming.sink.progress import NOTHING, BatchProgress, Part, nothing_since
 from streaming.sink.refusals import RecordsRefused
 
 if TYPE_CHECKING:
     from streaming.sink.producer import BatchProducer
 
 NEVER = -2
+CONFIRMING_MS = 10_000
+"""What asks for progress, and dies, keeps it from others for no longer."""
 
 _writers: dict[str, PartitionWriter] = {}
 """This worker's producers by transactional id. One is used again only for the batch after its own
@@ -69,13 +72,18 @@ class PartitionWriter:
             progress = BatchProgress.from_text(*self.producer.progress())
         self.overwritten = progress is not None and progress.query != context.query
         self.forgotten = self.overwritten or (progress is None and not context.young)
-        if progress is None or self.overwritten or progress.is_taken_back:
+        if progress is None or self.overwritten:
             return None
-        if progress.batch > context.batch or (
-            progress.batch == context.batch and progress.digest != context.digest
-        ):
+        is_other = progress.batch == context.batch and progress.digest != context.digest
+        if progress.is_taken_back:
+            # By a start behind this batch's: who stood still meanwhile must not write any more.
+            renewals = [nothing_since(at_ms) for at_ms, _ in context.decisions.get("renewals", ())]
+            is_other = progress.digest not in (NOTHING, *renewals)
+        if progress.batch > context.batch or is_other:
             self.confirm_progress()
             raise failures.behind(self.plan, self.partition, progress.batch)
+        if progress.is_taken_back:
+            return None
         if progress.batch == context.batch and progress.part is not None:
             self.part, self.forgotten = progress.part, progress.part.forgotten
             return None
@@ -140,6 +148,7 @@ class PartitionWriter:
         self.producer.begin_session()
         written = BatchProgress(context.batch, context.query, context.digest, part)
         if BatchProgress.from_text(*self.producer.progress()) != written:
+            self.producer.confirm_progress()
             raise failures.fenced()
 
     def _send_progress(self, context: BatchContext, part: Part | None) -> None:
@@ -194,6 +203,15 @@ def make_producer(plan: Plan, partition: int) -> BatchProducer:
         plan.events,
         user=plan.pipeline if is_driver else "",
     )
+
+
+def make_confirming(plan: Plan, partition: int) -> BatchProducer:
+    """Return a producer that asks for a state partition's newest progress and fences nobody."""
+    from streaming.sink.producer import BatchProducer  # noqa: PLC0415  (see `worker_daemon`)
+
+    settings = replace(own_settings(plan.producer), transaction_timeout_ms=CONFIRMING_MS)
+    group = plan.progress_group(partition)
+    return BatchProducer(settings, plan.confirming_id, group, plan.events, user=plan.pipeline)
 
 
 def close_writers() -> None:

@@ -187,9 +187,15 @@ class Fetching(PartitionRequests):
                 self.answers.append((asked[partition], result))
 
     def _take_answers(self) -> None:
-        """Read what batches have come; Unreadable where they are none."""
+        """Read what batches have come; Unreadable where they are none.
+
+        A range is taken once: while leaders are looked for its answer may come, and it was not
+        taken yet when the next requests are sent.
+        """
         while self.answers:
             wanted, result = self.answers.popleft()
+            if self.left.get(wanted.home) is not wanted:
+                continue
             came = fetched(
                 (wanted.number, wanted.partition),
                 (wanted.first, wanted.stop),

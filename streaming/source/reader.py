@@ -158,11 +158,11 @@ class KafkaReader:
                 return start
             whole, losses = found
             self._newest = whole
-            if self._accepted.covers(losses):
+            if not losses:
                 break
             self._watch.look_closely()
             time.sleep(LOOK_SECONDS)
-        else:
+        if not self._accepted.covers(losses):
             raise lost(losses)
         self._accepted.topics.difference_update(self.inputs.topics)
         if offsets_in(whole) == offsets_in(start) and not losses:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Container, Iterable, Mapping
 
+from kafka.errors import UnknownTopicOrPartitionError
+
 from streaming.places import TopicPartition
 from streaming.source.losses import CUT_BACK, DELETED, MADE_AGAIN, Loss
 from streaming.source.positions import Log, Offsets, Position, logs_in, offsets_in, position
@@ -85,6 +87,9 @@ class TopicWatch:
             first, end = _bound(self._firsts, partition).offset, _bound(ends, partition).offset
             if was and now and was != now:
                 found.append(Loss(*partition, MADE_AGAIN, offset, max(first, 0)))
+            elif was and was == now and partition[1] not in ends.get(topic, {}):
+                why = f"{topic} partition {partition[1]}: a broker does not know of it yet"
+                raise UnknownTopicOrPartitionError(why)
             elif partition in cut or (end < offset and not self._has_all(partition, offset)):
                 found.append(
                     Loss(*partition, CUT_BACK, offset, max(cut.get(partition, end), first, 0))

@@ -74,14 +74,18 @@ class SparkFiles:
     def mend(self) -> list[str]:
         """Remove what a power cut left torn, where nothing rests on it yet; names of log entries.
 
-        Only the last entry of each log can be so: it had not been synced. Of a query that has done
-        no batch that is all but its offsets. Where a power cut is not the reason, the progress in
+        Only the last entry of each log can be so: it had not been synced; where nothing is, more of
+        them, and plans may be left of which the one before is not done. Of a query that has done no
+        batch that is all but its offsets. Where a power cut is not the reason, the progress in
         Kafka tells (`streaming.service.histories`).
         """
         torn = []
-        for log in ("offsets", "commits"):
-            name = f"{log}/{self._last(log)}"
-            if self._last(log) >= 0 and not _is_whole(self._files.read(name)):
+        for log in ("commits", "offsets"):
+            while (last := self._last(log)) >= 0:
+                name = f"{log}/{last}"
+                is_left = log == "offsets" and last > self.done() + 1 > 0
+                if not is_left and _is_whole(self._files.read(name)):
+                    break
                 self._remove_logged(name)
                 torn.append(name)
         if self.done() < 0:

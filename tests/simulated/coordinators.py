@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 NONE, CONCURRENT, BAD_STATE, OLD_EPOCH, FENCED, UNSTABLE = 0, 51, 48, 47, 90, 88
 BAD_MAPPING = 49
@@ -74,6 +74,13 @@ class Coordinators:
         if group is not None:
             each.groups.add(group)
         return NONE
+
+    def known(self):
+        """What a broker goes on to know that is cut off: ids, and what ran or ended last."""
+        return {
+            name: replace(each, partitions=set(each.partitions), groups=set(each.groups))
+            for name, each in self.transactions.items()
+        }
 
     def is_open(self, name, producer, place):
         """Whether the transaction that runs has a partition."""

@@ -11,7 +11,7 @@ from streaming.source.positions import Log as Was
 from streaming.source.positions import begin_of, logs_in, offsets_in
 from streaming.wire.topology import id_text
 from tests.simulated.faults import FAULTS
-from tests.simulated.kafka import Kafka
+from tests.simulated.kafka import NOTHING_KNOWN, Kafka
 from tests.simulated.network import Network
 from tests.simulated.outages import OUTAGES
 from tests.simulated.pipelines import ASKING_TOPICS, OTHERS, PIPELINES, TOPICS
@@ -214,7 +214,7 @@ class History:
         self.kafka.denied.clear()
         self.storage.broken_until = 0.0
         for broker in self.kafka.brokers:
-            broker.up, broker.cut_off, broker.knew = True, {}, ({}, {}, frozenset())
+            broker.up, broker.cut_off, broker.knew = True, {}, NOTHING_KNOWN
 
     def _done(self):
         storage = self.storage

@@ -12,6 +12,7 @@ from tests.simulated.partitions import DENIED_TOPIC, Partitions, View, new_id
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 DENIED_GROUP, DENIED_ID = 30, 53
+NOTHING_KNOWN = ({}, {}, frozenset(), {})
 BEHIND_SHARE, BEHIND_SECONDS = 0.3, (0.05, 1.0, 8.0)
 """How many new leaders do not know at first what is committed, and for how long."""
 
@@ -21,14 +22,14 @@ class Broker:
     """One; ``loading_until``: when its coordinators answer again.
 
     ``cut_off``: what it knew of partitions when it was cut off from the other brokers; ``knew``:
-    of coordinators, of groups' progress, and of groups with an open transaction.
+    of coordinators, of groups' progress, of groups with an open transaction, of transactions.
     """
 
     number: int
     up: bool = True
     loading_until: float = 0.0
     cut_off: dict = field(default_factory=dict)
-    knew: tuple = ({}, {}, frozenset())
+    knew: tuple = NOTHING_KNOWN
 
 
 class Kafka(Partitions):
@@ -89,7 +90,7 @@ class Kafka(Partitions):
     def start(self, number):
         """Bring it back."""
         broker = self.brokers[number]
-        broker.up, broker.cut_off, broker.knew = True, {}, ({}, {}, frozenset())
+        broker.up, broker.cut_off, broker.knew = True, {}, NOTHING_KNOWN
         self.world.note(f"broker {number} is up")
 
     def cut_off(self, number):
@@ -98,7 +99,7 @@ class Kafka(Partitions):
         broker.cut_off = {place: View(log) for place, log in self.logs.items()}
         there = self.coordinators
         pending = {group for group, some in there.pending.items() if some}
-        broker.knew = dict(self.homes), dict(there.offsets), pending
+        broker.knew = dict(self.homes), dict(there.offsets), pending, there.known()
         self.world.note(f"broker {number} is cut off from the others")
         self._replace(number)
 
@@ -153,6 +154,20 @@ class Kafka(Partitions):
             return NOT_COORDINATOR
         return LOADING if broker.loading_until > self.world.now else 0
 
+    def _deposed(self, broker, name, producer):
+        """A transaction as a broker knows it that coordinated it and was cut off; None: it did not."""
+        homes, each = broker.knew[0], broker.knew[3].get(name)
+        if homes.get((1, name)) != broker.number or each is None:
+            return None
+        return each if (each.producer, each.epoch) == tuple(producer) else None
+
+    def _has(self, broker, name, producer, places=(), group=None):
+        """Whether a deposed coordinator takes it for added: it has nothing to write."""
+        each = self._deposed(broker, name, producer)
+        if each is None or each.state != "Ongoing":
+            return False
+        return each.partitions.issuperset(places) and group in {None, *each.groups}
+
     def _FindCoordinator(self, broker, request, answered):  # noqa: N802
         key = (request.key_type, request.key)
         home = self._home(key)
@@ -178,6 +193,7 @@ class Kafka(Partitions):
         places = [(topic.name, number) for topic in topics for number in topic.partitions]
         code = self._wrong(broker, (1, name)) or (DENIED_TOPIC if "topics" in self.denied else 0)
         code = code or self.coordinators.add(name, producer, places)
+        code = 0 if broker.cut_off and self._has(broker, name, producer, places) else code
         results = [
             Answer(
                 name=topic.name,
@@ -193,9 +209,9 @@ class Kafka(Partitions):
     def _AddOffsetsToTxn(self, broker, request, answered):  # noqa: N802
         producer = (request.producer_id, request.producer_epoch)
         code = self._wrong(broker, (1, request.transactional_id))
-        code = code or self.coordinators.add(
-            request.transactional_id, producer, group=request.group_id
-        )
+        name, group = request.transactional_id, request.group_id
+        code = code or self.coordinators.add(name, producer, group=group)
+        code = 0 if broker.cut_off and self._has(broker, name, producer, group=group) else code
         answered(Answer(error_code=code))
 
     def _TxnOffsetCommit(self, broker, request, answered):  # noqa: N802
@@ -216,7 +232,7 @@ class Kafka(Partitions):
     def _OffsetFetch(self, broker, request, answered):  # noqa: N802
         group, stable = request.group_id, request.require_stable
         code = self._wrong(broker, (0, group))
-        homes, offsets, pending = broker.knew
+        homes, offsets, pending, _ = broker.knew
         if broker.cut_off and homes.get((0, group)) == broker.number and group not in pending:
             code, inner = 0, 0  # reads go without the others
             offset, metadata = offsets.get(group, (-1, ""))
@@ -236,4 +252,8 @@ class Kafka(Partitions):
         code = code or self.coordinators.end(
             request.transactional_id, producer, commit=request.committed
         )
+        if broker.cut_off:
+            known = self._deposed(broker, request.transactional_id, producer)
+            ended = "CompleteCommit" if request.committed else "CompleteAbort"
+            code = 0 if known is not None and known.state == ended else code
         answered(Answer(error_code=code))

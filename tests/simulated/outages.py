@@ -10,6 +10,7 @@ HOUR = 3_600.0
 VALUE = re.compile(rb"(?<=:)[0-9]")
 """What says which message a value is: most of so small a file is padding."""
 DAMAGED = "it is not what was written"
+FINDING_SECONDS = 3.0
 UNSEEN_SECONDS = 20.0
 """So long a file stays damaged that nobody finds to be so."""
 
@@ -66,6 +67,32 @@ def deposed_coordinator(history, rng):
             history.world.at(0.001, lambda: kill(tries - 1))
 
     return f"cut off broker {number} and kill who writes", act
+
+
+def deposed_finisher(history, rng):
+    """A broker is cut off; later who ends transactions loses the coordinator, and finds that one."""
+    number, seconds, count = rng.randrange(3), 15, rng.choice([1, 3])
+    later_s = rng.choice([0.1, 0.5, 2])
+    left, until = [None] * count, [0.0]
+
+    def fault(connection, request, fate):
+        kind, now = type(request).__name__, history.world.now
+        if connection.node == number:
+            return
+        if kind.startswith("EndTxn") and left:
+            left.pop()
+            fate.held_s, fate.cut_s, until[0] = seconds, 0.001, now + FINDING_SECONDS
+        elif kind.startswith("FindCoordinator") and now < until[0]:
+            fate.lost = True
+
+    def act():
+        if all(each.up and not each.cut_off for each in history.kafka.brokers):
+            history.heal_after(seconds)
+            history.kafka.cut_off(number)
+            history.world.at(later_s, lambda: history.kafka.faults.append(fault))
+            history.world.at(seconds, lambda: history.kafka.start(number))
+
+    return f"cut off broker {number}, which is found by who ends transactions", act
 
 
 def cut_off_with_us(history, rng):
@@ -231,10 +258,15 @@ def retention(history, rng):
 
 
 def compacted(history, rng):
-    """The service dies, and Kafka compacts records away that the batch in doubt has read."""
+    """The service dies, and Kafka compacts records away that the batch in doubt has read.
+
+    Not while a broker is cut off, which still gives them to whom it may.
+    """
     partition, count = rng.randrange(2), rng.choice([1, 3])
 
     def act():
+        if any(broker.cut_off for broker in history.kafka.brokers):
+            return
         for process in history.service.processes():
             process.kill()
         begin, planned = history.position("in", partition)
@@ -330,7 +362,8 @@ def made_again(history, _rng):
 
 
 OUTAGES = (
-    *(away, cut_off, cut_off, cut_off_with_us, deposed_coordinator, denied, disk_full, disk_full),
+    *(away, cut_off, cut_off, cut_off_with_us, deposed_coordinator, deposed_finisher, denied),
+    *(disk_full, disk_full),
     *(power_cut, power_cut, clock_jump, another_copy, another_copy),
     *(restore_backup, restore_backup, retention, compacted, unclean_election, made_again),
     *(damaged_file, kill_syncing, restored_and_accepted, lost_and_accepted),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from streaming.disciplines.channels import shard_files
 from streaming.disciplines.channels.shard_files import ShardFiles
+from streaming.service import histories
 from streaming.sink import sink, writer
 from streaming.sink.fences import Fences
 from streaming.sink.outbox import Outbox
@@ -12,8 +13,17 @@ from streaming.sink.producer import BatchProducer
 from streaming.sink.writer import PartitionWriter
 from streaming.source.watching import TopicWatch
 from streaming.wire.leaders import PartitionRequests
-from tests.simulated import spark, storage, world
+from tests.simulated import storage, world
 from tests.simulated.planting import plant_in
+
+
+class Anyone:
+    """Equals every broker."""
+
+    __hash__ = None
+
+    def __eq__(self, _other):
+        return True
 
 
 @plant_in(needs="kill")
@@ -88,7 +98,7 @@ def an_older_checkpoint_counts_as_the_newest(put):
             return progress
         return begin_session(self, context)
 
-    put(spark, "settle", lambda *_arguments, **_more: None)
+    put(histories, "settle", lambda *_arguments, hold, **_more: hold())
     put(writer.PartitionWriter, "begin_session", wrong)
 
 
@@ -115,6 +125,18 @@ def a_deposed_coordinator_tells_the_progress(put):
         send_progress(self, batch, metadata)
 
     put(BatchProducer, "send_progress", wrong)
+
+
+@plant_in(needs="found by who ends transactions")
+def a_deposed_coordinator_ends_the_transaction(put):
+    """Whoever says that it is committed need not be who took it."""
+    add = BatchProducer._add_to_transaction
+
+    def wrong(self, question):
+        add(self, question)
+        self.in_charge = Anyone()
+
+    put(BatchProducer, "_add_to_transaction", wrong)
 
 
 @plant_in(needs="kill who writes")

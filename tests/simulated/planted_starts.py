@@ -8,6 +8,7 @@ from contextlib import suppress
 from streaming.disciplines.channels import shard_files
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.errors import Fenced
+from streaming.service import histories
 from streaming.service.decisions import Decisions
 from streaming.sink import failures, writer
 from streaming.sink.claim import Claim
@@ -92,13 +93,13 @@ def checksums_of_files_are_not_compared(put):
 def a_digest_says_nothing(put):
     """A batch is known by its number."""
     put(Decisions, "digest", lambda self, _batch, _standing: "0.0")
-    put(spark, "settle", lambda *_arguments, **_more: None)
+    put(histories, "settle", lambda *_arguments, hold, **_more: hold())
 
 
 @plant_in(needs="is restored")
 def what_the_next_batch_overwrites_counts_as_written(put):
     """A checkpoint that is behind is not refused, and later progress counts for what comes."""
-    put(spark, "settle", lambda *_arguments, **_more: None)
+    put(histories, "settle", lambda *_arguments, hold, **_more: hold())
     begin_session = PartitionWriter.begin_session
 
     def wrong(self, context):

@@ -21,7 +21,7 @@ from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.source import Limits, Reading
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import Fenced, JobFailed, SequencerError
-from streaming.service.histories import settle
+from streaming.service.histories import settle_alone
 from streaming.service.query import BatchFailed, Carrier, Progress
 from streaming.sink.claim import Claim
 from streaming.sink.fences import Fences
@@ -172,17 +172,15 @@ class Driver(Process):
         accepts = self.service.accepts
         if not storage.lockable:
             self.claim = self.claim or Claim(plan)
-            self.claim.take()
-        try:
-            is_remembered = settle(
-                plan,
-                storage,
-                lambda text, **_more: self.world.note(text),
-                accept_repeats=REPEATS in accepts,
-                accept_lost_input=LOST in accepts,
-            )
-        except Fenced as error:
-            raise self.fences.judged(error, is_alone=True) from error
+        is_remembered = settle_alone(
+            plan,
+            storage,
+            lambda text, **_more: self.world.note(text),
+            self.fences,
+            self.claim,
+            accept_repeats=REPEATS in accepts,
+            accept_lost_input=LOST in accepts,
+        )
         if accepts:
             self.accepted = Acceptance({*plan.reads} if LOST in accepts else set(), self.world.note)
             self.service.accepts = frozenset()

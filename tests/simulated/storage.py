@@ -65,8 +65,11 @@ class Storage:
         return self.planned() if self.planned() > self.done() else -1
 
     def logged(self, batch):
-        """A batch's ends and time."""
-        return json.dumps(self.offsets[batch]).encode()
+        """A batch's ends and time, as Spark writes them."""
+        if self.offsets[batch] == TORN:
+            return b""
+        end, now_ms = self.offsets[batch]
+        return f'v1\n{{"batchTimestampMs":{now_ms}}}\n{json.dumps(end)}'.encode()
 
     def logged_if_kept(self, batch):
         """The same; None where it is not there."""

@@ -14,7 +14,7 @@ SHORT = range(20)
 ONCE_FAILED = (
     *(6428, 6483, 6498, 6806, 6837, 7006, 9494, 9823, 32240),
     *(40881, 40903, 41989, 44663, 60396),
-    *(1000957, 1001425, 1002500, 1004182, 1010734, 1502980, 1505380),
+    *(1000957, 1001425, 1002500, 1004182, 1010734, 1028574, 1502980, 1505380, 1521083),
 )
 """Rare: late requests for long, a deposed leader's copy, a torn log, deleted input read again, an older
 holder of the checkpoint; a deposed coordinator that knows of no progress; a checkpoint from before its
@@ -35,7 +35,7 @@ def test_what_somebody_accepts_is_passed_over_and_has_names_of_its_own(seed, acc
     assert not faults, "\n".join([*history.world.log, *faults])
 
 
-@pytest.mark.parametrize("seed", [0, 3, 7, 8])
+@pytest.mark.parametrize("seed", [0, 3, 7, 9])
 def test_what_is_missing_is_asked_for_once_for_each_try(seed):
     faults, history = run(seed, aim=Aim(pipeline="asking"))
     assert not faults, "\n".join([*history.world.log, *faults])

@@ -134,13 +134,14 @@ def test_a_batch_in_doubt_whose_beginning_is_lost_is_refused(tmp_path):
         (tmp_path / "p" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "p" / name).write_text("v1\n{}")
     (tmp_path / "p" / "metadata").write_text('{"id": "a query"}')
+    (tmp_path / "p" / "decisions.json").write_text("{}")
     assert checkpoint.pin(identity) == identity
     (tmp_path / "p" / "offsets" / "3").unlink()
     with pytest.raises(SequencerError, match="offsets/3 is missing, though batches are logged"):
         checkpoint.pin(identity)
 
 
-@pytest.mark.parametrize("name", ["identity.json", "metadata", "offsets/3"])
+@pytest.mark.parametrize("name", ["identity.json", "metadata", "offsets/3", "decisions.json"])
 def test_a_checkpoint_that_lacks_what_its_batches_need_is_refused(tmp_path, name):
     checkpoint = Checkpoint(str(tmp_path), "p")
     identity = Identity("channel", 16, 2, ["in"], LINEAR)
@@ -150,6 +151,7 @@ def test_a_checkpoint_that_lacks_what_its_batches_need_is_refused(tmp_path, name
         for batch in range(4):
             (tmp_path / "p" / log / str(batch)).write_text("v1\n{}")
     (tmp_path / "p" / "metadata").write_text('{"id": "a query"}')
+    (tmp_path / "p" / "decisions.json").write_text("{}")
     assert checkpoint.pin(replace(identity, state_partitions=8)) == identity
     path = tmp_path / "p" / name
     content = path.read_bytes()
@@ -158,7 +160,7 @@ def test_a_checkpoint_that_lacks_what_its_batches_need_is_refused(tmp_path, name
         checkpoint.pin(replace(identity, state_partitions=8))
     path.write_bytes(content)
     assert checkpoint.pin(identity) == identity
-    if not name.startswith("offsets"):
+    if name in ("identity.json", "metadata"):
         path.write_bytes(content[:-1])
         with pytest.raises(SequencerError, match=f"{name} is damaged"):
             checkpoint.pin(identity)
@@ -171,10 +173,15 @@ def test_a_checkpoint_that_lacks_what_its_batches_need_is_refused(tmp_path, name
         (["offsets/0"], ["metadata"]),
         (["offsets/0", "offsets/1", "commits/0"], ["offsets/1"]),
         (["offsets/0", "offsets/1", "commits/0", "commits/1"], ["commits/1"]),
+        (["offsets/0", "offsets/1", "offsets/2", "commits/0"], ["offsets/2", "offsets/1"]),
+        (
+            ["offsets/0", "offsets/1", "offsets/2", "commits/0", "commits/1", "commits/2"],
+            ["commits/1", "commits/2", "offsets/2"],
+        ),
     ],
 )
 def test_what_a_power_cut_tore_is_mended_by_the_next_start(tmp_path, there, torn):
-    """Which looks first whether all is there."""
+    """Which looks first whether all is there. Nothing is synced: several entries may be torn."""
     checkpoint = Checkpoint(str(tmp_path), "p")
     identity = Identity("channel", 16, 2, ["in"], LINEAR)
     checkpoint.pin(identity)
@@ -182,6 +189,7 @@ def test_what_a_power_cut_tore_is_mended_by_the_next_start(tmp_path, there, torn
         (tmp_path / "p" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "p" / name).write_text("v1\n{}")
     (tmp_path / "p" / "metadata").write_text('{"id": "a query"}')
+    (tmp_path / "p" / "decisions.json").write_text("{}")
     for name in torn:
         (tmp_path / "p" / name).write_text("")
     assert checkpoint.pin(identity) == identity

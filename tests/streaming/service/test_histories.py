@@ -2,15 +2,18 @@
 
 import shutil
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from streaming.disciplines.plan import BatchContext
-from streaming.errors import CheckpointBehind, ConfigError, KafkaUnavailable
+from streaming.errors import CheckpointBehind, ConfigError, Fenced, KafkaUnavailable
 from streaming.service import histories
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import PINNED, Decisions
+from streaming.sink import failures
+from streaming.sink.fences import Fences
 from streaming.sink.progress import NOTHING, BatchProgress, Part, nothing_since
 
 RULES = {"gap": "wait"}
@@ -38,7 +41,7 @@ class Producer:
     def progress_left(self):
         return self.older.get(self.partition, (-1, ""))
 
-    def progress_confirmed(self):
+    def newest_progress(self):
         return self.kept.get(self.partition, (-1, ""))
 
     def begin_session(self):
@@ -52,6 +55,12 @@ class Producer:
         pass
 
     finish = close = begin
+
+
+def with_producers(monkeypatch, kept, away, older=None):
+    """Those that take progress back know who is away; to ask for it fences nobody."""
+    monkeypatch.setattr(histories, "make_producer", lambda _plan, n: Producer(kept, n, away, older))
+    monkeypatch.setattr(histories, "make_confirming", lambda _plan, n: Producer(kept, n, set()))
 
 
 @pytest.fixture
@@ -78,7 +87,7 @@ def test_repeats_are_accepted_once_more(checkpoint, monkeypatch, part, tmp_path)
     whole = BatchProgress(1, "q", digest, read=3)
     kept = {0: (batch, ahead.to_text()), 1: (1, whole.to_text())}
     away = {1}
-    monkeypatch.setattr(histories, "make_producer", lambda _plan, n: Producer(kept, n, away))
+    with_producers(monkeypatch, kept, away)
     plan = SimpleNamespace(
         delivery="exactly-once",
         state_partitions=2,
@@ -116,6 +125,74 @@ def test_repeats_are_accepted_once_more(checkpoint, monkeypatch, part, tmp_path)
     assert Decisions(checkpoint).renewals[-1] > renewals[-1]
 
 
+def test_a_start_that_is_refused_takes_nothing_from_whoever_works(checkpoint, monkeypatch):
+    Decisions(checkpoint).standing(0, RULES)
+    kept, taken = {0: (5, BatchProgress(5, "q", "other.other").to_text())}, []
+    with_producers(monkeypatch, kept, set())
+    plan = SimpleNamespace(
+        delivery="exactly-once",
+        state_partitions=0,
+        pipeline="p",
+        progress_group="s.p.{}".format,
+        pinned=dict,
+    )
+
+    def settle(*, accept_repeats):
+        histories.settle(
+            plan,
+            checkpoint,
+            lambda *_, **__: None,
+            accept_repeats=accept_repeats,
+            hold=lambda: taken.append(Decisions(checkpoint).renewals),
+        )
+
+    with pytest.raises(CheckpointBehind):
+        settle(accept_repeats=False)
+    assert not taken
+    settle(accept_repeats=True)
+    assert taken == [[]], "before anything is changed"
+
+
+@pytest.mark.parametrize("name", sorted(histories.NAMES))
+def test_what_names_progress_is_as_it_was_while_a_batch_is_in_doubt(checkpoint, monkeypatch, name):
+    """Under another name there is no progress, or that of before: nobody sees what is written."""
+    before = {"events": "events", "service.name": "s", "pipeline": "p"}
+    with_producers(monkeypatch, {0: (0, BatchProgress(0, "q", NOTHING).to_text())}, set())
+    plan = SimpleNamespace(
+        delivery="exactly-once",
+        state_partitions=0,
+        pipeline="p",
+        pinned=lambda: {**before, name: "another"},
+    )
+    Decisions(checkpoint).standing(0, {**RULES, PINNED: before})
+    with pytest.raises(ConfigError, match=name):
+        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
+    assert Decisions(checkpoint).pinned() == before
+
+
+def test_a_first_batch_without_its_query_is_refused_where_it_was_written(checkpoint, monkeypatch):
+    """A power cut takes the query's name before anything is written; this was put back in part."""
+    for name in ("metadata", "offsets/1", "commits/0"):
+        Path(checkpoint.location, name).unlink()
+    plan = SimpleNamespace(
+        delivery="exactly-once",
+        state_partitions=0,
+        pipeline="p",
+        progress_group="s.p.{}".format,
+    )
+    digest = Decisions(checkpoint).digest(0, {})
+    kept = {0: (0, BatchProgress(0, "gone", digest, read=3).to_text())}
+    with_producers(monkeypatch, kept, set())
+
+    def settle():
+        return histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
+
+    with pytest.raises(CheckpointBehind):
+        settle()
+    kept[0] = (0, BatchProgress(0, "an older one", "other.other").to_text())
+    assert not settle()
+
+
 def test_which_progress_a_checkpoint_knows(checkpoint):
     """Batch 1 is planned in it. What others wrote behind that, or took back, it does not have."""
 
@@ -127,7 +204,7 @@ def test_which_progress_a_checkpoint_knows(checkpoint):
     assert not knows(1, "other.other")
     assert not knows(2, own)
     assert knows(0, NOTHING)
-    assert knows(1, NOTHING)
+    assert not knows(1, NOTHING), "batch 1 was done where it was taken back"
     assert not knows(2, NOTHING), "this checkpoint is older than the one that took it back"
     Decisions(checkpoint).renew(7, 1)
     since = nothing_since(Decisions(checkpoint).renewals[-1][0])
@@ -156,9 +233,7 @@ def test_what_a_planned_batch_cannot_do_without_is_as_it_was(checkpoint, monkeyp
     before = {"output": "out", "label": "header('label')"}
     now = {**before, "label": "header('seq')"}
     kept, older = {}, {} if is_deposed else None
-    monkeypatch.setattr(
-        histories, "make_producer", lambda _plan, n: Producer(kept, n, set(), older)
-    )
+    with_producers(monkeypatch, kept, set(), older)
     plan = SimpleNamespace(
         delivery="exactly-once",
         state_partitions=1,
@@ -192,3 +267,21 @@ def test_at_least_once_no_partition_passes_over_what_it_wrote(checkpoint):
     plan = SimpleNamespace(delivery="at-least-once", pipeline="p", pinned=lambda: now)
     histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
     assert Decisions(checkpoint).pinned() == now
+
+
+def test_a_late_request_of_its_own_past_does_not_end_a_start(monkeypatch):
+    """It fences what takes progress back, say; who took the claim since is no such request."""
+
+    def fenced(*_args, **_more):
+        raise failures.fenced()
+
+    def settle(claim):
+        options = {"accept_repeats": True, "accept_lost_input": False}
+        histories.settle_alone(None, None, None, Fences(), claim, **options)
+
+    monkeypatch.setattr(histories, "settle", fenced)
+    with pytest.raises(KafkaUnavailable, match="the only one on its checkpoint"):
+        settle(None)
+    monkeypatch.setattr(histories, "settle", lambda *_args, hold, **_more: hold())
+    with pytest.raises(Fenced):
+        settle(SimpleNamespace(take=fenced))

@@ -45,6 +45,9 @@ class Old:
     def status(self):
         return self._status
 
+    def query(self):
+        return "q"
+
     def batch_in_doubt(self):
         return self.doubtful
 
@@ -66,6 +69,9 @@ class New:
 
     def __init__(self):
         self.wrote = {}
+
+    def query(self):
+        return "of the new one"
 
     def __getattr__(self, name):
         return lambda value: self.wrote.update({name.removeprefix("write_"): value})
@@ -140,6 +146,7 @@ def test_renewals_keep_their_batches_and_keys_their_partitions():
     assert "Its keys stay in the first 2" in said[0]
     assert new.wrote["waiting"] == {8: "who"}
     assert [*new.wrote["status"]["shards"]] == ["8"]
+    assert new.wrote["status"]["query"] == new.query()
     more = Totals(seen=8).to_json()
     with pytest.raises(JobFailed, match="would be others"):
         _carry_status(old, new, Resharded([(8, StateRow(0, more, ""))], {}))

@@ -60,6 +60,26 @@ def whole(topic, ends):
     return [Range(topic, 0, at, 0, end) for at, end in ends[topic].items()]
 
 
+def test_what_is_asked_twice_is_read_once(broker, brokers, topic, monkeypatch):
+    """An answer comes while leaders are looked for; the next requests go before it was taken."""
+    poll = Fetching.poll
+
+    def twice(self, seconds=0):
+        poll(self, seconds)
+        if self.answers:
+            poll(self, seconds)
+            poll(self, 0.2)
+
+    monkeypatch.setattr(Fetching, "poll", twice)
+    monkeypatch.setattr(fetching, "PARTITION_BYTES_MIN", 1_000)
+    monkeypatch.setattr(fetching, "PARTITION_BYTES_MAX", 1_000)
+    for first in range(0, 300, 30):
+        records = [Record(b"k", b"v%d" % n * 9, partition=0) for n in range(first, first + 30)]
+        produce(broker.bootstrap, topic, records)
+    given = found(brokers, [Range(topic, 0, 0, 0, 300)])
+    assert [offset for _, offset, *_ in given] == [*range(300)]
+
+
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_all_that_is_there(broker, brokers, topic, compression):
     records = [
