@@ -14,52 +14,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from streaming.disciplines.plan import Plan
 from streaming.errors import Fenced, InputLost
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import CHANGED, Decisions, same_input
+from streaming.service.standing import Options, Standing, progress_of, standing_of, unlike_now
 from streaming.sink import failures
 from streaming.sink.claim import Claim
 from streaming.sink.fences import Fences
 from streaming.sink.progress import NOTHING, BatchProgress, nothing_since
-from streaming.sink.writer import make_confirming, make_producer
+from streaming.sink.writer import make_producer
 from streaming.source.losses import OPTION, Loss, said
 from streaming.source.planned import lost_of_planned
-
-NAMES = {"events", "service.name", "pipeline"}
-"""What progress has its name from, among what a batch is planned with (`Plan.pinned`)."""
-
-
-class Options(NamedTuple):
-    """What a start accepts."""
-
-    repeats: bool
-    lost_input: bool
-
-
-@dataclass(slots=True)
-class Standing:
-    """How state partitions stand to a checkpoint.
-
-    ``behind``: batches that it does not know, by partition. ``begun``: partitions that wrote a part
-    of the batch in doubt. ``written``: those that wrote all of it, ``differing`` of these under
-    other decisions, as when repeats were accepted before and the start ended meanwhile.
-    ``unknown``: those of which nobody can tell. ``may_be_written``: whether some of the batch in
-    doubt is. ``unlike``: what it was planned with, by its key, where the file says otherwise now
-    and some of it may be written. ``is_remembered``: Kafka has progress of some.
-    """
-
-    behind: dict[int, int] = field(default_factory=dict)
-    begun: list[int] = field(default_factory=list)
-    written: list[int] = field(default_factory=list)
-    differing: list[int] = field(default_factory=list)
-    unknown: list[int] = field(default_factory=list)
-    may_be_written: bool = False
-    unlike: dict[str, str] = field(default_factory=dict)
-    is_remembered: bool = False
 
 
 def settle_alone(
@@ -128,14 +95,15 @@ def settle(
         hold()
         return False
     options = Options(repeats=accept_repeats, lost_input=accept_lost_input)
-    standing = _standing(plan, checkpoint, query, options)
+    if any(options):
+        hold()
+        _fence(plan)
+    standing = standing_of(plan, checkpoint, query, options)
     if not accept_repeats:
-        for partition, batch in standing.behind.items():
-            raise failures.behind(plan, partition, batch)
-        if standing.unlike:
-            raise failures.planned_otherwise(plan, standing.unlike, checkpoint.batch_in_doubt())
-    hold()
-    if not standing.unlike and _unlike(plan, checkpoint):  # it is planned as the file says now
+        _require_one_history(plan, checkpoint, standing)
+    if not any(options):
+        hold()
+    if not standing.unlike and unlike_now(plan, checkpoint):  # it is planned as the file says now
         Decisions(checkpoint).pin(plan.pinned())
     losses = _lost_of_planned(plan, checkpoint, standing, options) if accept_lost_input else []
     if accept_repeats:
@@ -150,6 +118,22 @@ def settle(
         )
         checkpoint.forget_planned()
     return standing.is_remembered
+
+
+def _require_one_history(plan: Plan, checkpoint: Checkpoint, standing: Standing) -> None:
+    for partition, batch in standing.behind.items():
+        raise failures.behind(plan, partition, batch)
+    if standing.unlike:
+        raise failures.planned_otherwise(plan, standing.unlike, checkpoint.batch_in_doubt())
+
+
+def _fence(plan: Plan) -> None:
+    """What workers of before still write is there before it is looked at, or never."""
+    if plan.delivery == "exactly-once":
+        for partition in range(plan.state_partitions + 1):
+            producer = make_producer(plan, partition)
+            with producer.errors("take its transactional id"):
+                producer.begin_session()
 
 
 def _accept_repeats(
@@ -196,21 +180,15 @@ def _accept_repeats(
 def _require_new(plan: Plan, checkpoint: Checkpoint) -> None:
     """CheckpointBehind where a first batch is logged without its query, and was written.
 
-    A power cut may take the query's name before anything is written; later something else did.
+    A power cut may take the query's name before anything is written; later it is something else.
     """
     logged = checkpoint.logged_if_kept(0)
     if logged is None or plan.delivery != "exactly-once":
         return
     for partition in range(plan.state_partitions + 1):
-        progress = _progress_of(plan, partition, confirmed=False)
+        progress = progress_of(plan, partition, confirmed=False)
         if progress is not None and same_input(progress.digest, logged):
             raise failures.behind(plan, partition, progress.batch)
-
-
-def _unlike(plan: Plan, checkpoint: Checkpoint) -> dict[str, str]:
-    """Return what the batch in doubt was planned with, by its key, and the file says otherwise."""
-    now, before = plan.pinned(), Decisions(checkpoint).pinned()
-    return {key: value for key, value in before.items() if now.get(key) != value}
 
 
 def _lost_of_planned(
@@ -249,80 +227,6 @@ def _mend(plan: Plan, checkpoint: Checkpoint, say: Callable[..., None]) -> None:
             level="warning",
             pipeline=plan.pipeline,
         )
-
-
-def _standing(plan: Plan, checkpoint: Checkpoint, query: str, options: Options) -> Standing:
-    """Compare the progress of all state partitions, if they have any, with the checkpoint.
-
-    A broker that lost a group, and does not know, gives older progress. Before anything is done by
-    it, and before it ends the service, the newest is asked for; else the sink does so, when it
-    writes.
-    """
-    unlike = _unlike(plan, checkpoint)
-    if plan.delivery != "exactly-once":
-        return Standing(may_be_written=True)
-    is_lost = options.lost_input and checkpoint.batch_in_doubt() >= 0
-    is_decisive = bool(unlike) or options.repeats or is_lost
-    standing = _compared(plan, checkpoint, query, confirmed=is_decisive)
-    if standing.behind and not is_decisive:
-        standing = _compared(plan, checkpoint, query, confirmed=True)
-    standing.may_be_written = bool(standing.begun or standing.written or standing.unknown)
-    # Under another name there is other progress, or none.
-    if standing.may_be_written or unlike.keys() & NAMES:
-        standing.unlike = unlike
-    return standing
-
-
-def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool) -> Standing:
-    batch = checkpoint.batch_in_doubt()
-    digest = Decisions(checkpoint).planned_digest()
-    standing = Standing()
-    for partition in range(plan.state_partitions + 1):  # the last is the driver's own
-        progress = _progress_of(plan, partition, confirmed=confirmed)
-        standing.is_remembered |= progress is not None and progress.query == query
-        if progress is None or progress.query != query:
-            if batch >= 0:
-                standing.unknown.append(partition)
-        elif not is_known(progress, checkpoint):
-            standing.behind[partition] = progress.batch
-        elif progress.part is not None:
-            standing.begun.append(partition)
-        elif progress.batch == batch and not progress.is_taken_back:
-            standing.written.append(partition)
-            if digest and progress.digest != digest:
-                standing.differing.append(partition)
-    return standing
-
-
-def _progress_of(plan: Plan, partition: int, *, confirmed: bool) -> BatchProgress | None:
-    """The progress of a partition, ``confirmed`` by who has its group."""
-    producer = make_producer(plan, partition)
-    with producer.errors("read its progress"):
-        found = producer.progress_left()
-    if confirmed:
-        producer = make_confirming(plan, partition)
-        with producer.errors("confirm its progress"):
-            producer.begin_session()
-            found = producer.newest_progress()
-    return BatchProgress.from_text(*found)
-
-
-def is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
-    """Whether the checkpoint has the batch, or had it: Spark's log goes back for a while.
-
-    Of progress that was taken back, whether it has the renewal, too: a copy that is put back once
-    more would give the incarnations of lost batches again.
-    """
-    planned = checkpoint.planned()
-    if progress.is_taken_back:
-        if progress.batch > max(checkpoint.done(), 0):  # taken back before any was done it is 0
-            return False
-        renewals = [nothing_since(at_ms) for at_ms, _ in Decisions(checkpoint).renewals]
-        return progress.digest in [NOTHING, *renewals]
-    if progress.batch > planned:
-        return False
-    logged = checkpoint.logged_if_kept(progress.batch)
-    return logged is None or same_input(progress.digest, logged)
 
 
 def _take_back(plan: Plan, partitions: Sequence[int], progress: BatchProgress) -> None:

@@ -36,9 +36,9 @@ from streaming.disciplines.state_row import STATE
 from streaming.errors import ConfigError, JobFailed
 from streaming.service.checkpoint import MOVED, MOVING, Checkpoint, Identity
 from streaming.service.decisions import Decisions
-from streaming.service.histories import is_known
 from streaming.service.insight import described, shard_states
 from streaming.service.planning import make_plan
+from streaming.service.standing import is_known
 from streaming.sink.claim import Claim
 from streaming.sink.progress import BatchProgress
 from streaming.sink.writer import make_producer

@@ -47,13 +47,23 @@ def cut_off(history, rng):
 
 
 def deposed_coordinator(history, rng):
-    """A broker that coordinates is cut off for long, while workers die that write."""
+    """A broker that coordinates is cut off for long, while workers die that write.
+
+    Their successors may find nobody else who knows where coordinators are.
+    """
     number, seconds, kills = rng.randrange(3), 15, 6
+    finds, until = rng.random() < 0.5, [0.0]
+
+    def fault(connection, request, fate):
+        is_search = type(request).__name__.startswith("FindCoordinator")
+        if is_search and connection.node != number and history.world.now < until[0]:
+            fate.lost = True
 
     def act():
         if all(each.up and not each.cut_off for each in history.kafka.brokers):
             history.heal_after(seconds)
             history.kafka.cut_off(number)
+            history.kafka.faults.append(fault)
             history.world.at(seconds, lambda: history.kafka.start(number))
             for turn in range(kills):
                 history.world.at(0.5 + turn * 1.5 + rng.random(), kill)
@@ -63,6 +73,7 @@ def deposed_coordinator(history, rng):
         busy = [each for each in there if each.alive and each.busy]
         if busy:
             history.world.rng.choice(busy).kill()
+            until[0] = history.world.now + FINDING_SECONDS if finds else 0.0
         elif tries:
             history.world.at(0.001, lambda: kill(tries - 1))
 

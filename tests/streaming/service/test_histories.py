@@ -9,7 +9,7 @@ import pytest
 
 from streaming.disciplines.plan import BatchContext
 from streaming.errors import CheckpointBehind, ConfigError, Fenced, KafkaUnavailable
-from streaming.service import histories
+from streaming.service import histories, standing
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import PINNED, Decisions
 from streaming.sink import failures
@@ -28,8 +28,11 @@ LOGS = {
 class Producer:
     """Keeps the progress of a partition in a dictionary; Kafka is ``away`` for some of them.
 
-    ``older``: what a coordinator tells that was deposed, and does not know.
+    ``older``: what a coordinator tells that was deposed, and does not know. ``late``: what a worker
+    of before commits until it is fenced.
     """
+
+    late: dict[int, tuple[int, str]] = {}  # noqa: RUF012  (of all of them)
 
     def __init__(self, kept, partition, away, older=None):
         self.kept, self.partition, self.away = kept, partition, away
@@ -45,10 +48,12 @@ class Producer:
         return self.kept.get(self.partition, (-1, ""))
 
     def begin_session(self):
-        if self.partition in self.away:
-            raise KafkaUnavailable("Kafka is away.")
+        self.kept |= self.late
+        self.late.clear()
 
     def send_progress(self, batch, text):
+        if self.partition in self.away:
+            raise KafkaUnavailable("Kafka is away.")
         self.kept[self.partition] = (batch, text)
 
     def begin(self):
@@ -59,8 +64,11 @@ class Producer:
 
 def with_producers(monkeypatch, kept, away, older=None):
     """Those that take progress back know who is away; to ask for it fences nobody."""
-    monkeypatch.setattr(histories, "make_producer", lambda _plan, n: Producer(kept, n, away, older))
-    monkeypatch.setattr(histories, "make_confirming", lambda _plan, n: Producer(kept, n, set()))
+    for module in (histories, standing):
+        monkeypatch.setattr(
+            module, "make_producer", lambda _plan, n: Producer(kept, n, away, older)
+        )
+    monkeypatch.setattr(standing, "make_confirming", lambda _plan, n: Producer(kept, n, set()))
 
 
 @pytest.fixture
@@ -125,6 +133,26 @@ def test_repeats_are_accepted_once_more(checkpoint, monkeypatch, part, tmp_path)
     assert Decisions(checkpoint).renewals[-1] > renewals[-1]
 
 
+def test_what_a_worker_commits_until_it_is_fenced_is_not_repeated_under_its_name(
+    checkpoint, monkeypatch
+):
+    """It lives on when its driver was killed: what is lost is looked at when it cannot write."""
+    Decisions(checkpoint).standing(0, RULES)
+    digest = digest_of(checkpoint)
+    monkeypatch.setattr(Producer, "late", {0: (1, BatchProgress(1, "q", digest, Part()).to_text())})
+    kept = {}
+    with_producers(monkeypatch, kept, set())
+    plan = SimpleNamespace(
+        delivery="exactly-once",
+        state_partitions=0,
+        pipeline="p",
+        progress_group="s.p.{}".format,
+        pinned=dict,
+    )
+    histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=True)
+    assert Decisions(checkpoint).renewals, "a part of it is written"
+
+
 def test_a_start_that_is_refused_takes_nothing_from_whoever_works(checkpoint, monkeypatch):
     Decisions(checkpoint).standing(0, RULES)
     kept, taken = {0: (5, BatchProgress(5, "q", "other.other").to_text())}, []
@@ -153,7 +181,7 @@ def test_a_start_that_is_refused_takes_nothing_from_whoever_works(checkpoint, mo
     assert taken == [[]], "before anything is changed"
 
 
-@pytest.mark.parametrize("name", sorted(histories.NAMES))
+@pytest.mark.parametrize("name", sorted(standing.NAMES))
 def test_what_names_progress_is_as_it_was_while_a_batch_is_in_doubt(checkpoint, monkeypatch, name):
     """Under another name there is no progress, or that of before: nobody sees what is written."""
     before = {"events": "events", "service.name": "s", "pipeline": "p"}
@@ -197,7 +225,7 @@ def test_which_progress_a_checkpoint_knows(checkpoint):
     """Batch 1 is planned in it. What others wrote behind that, or took back, it does not have."""
 
     def knows(batch, digest):
-        return histories.is_known(BatchProgress(batch, "q", digest), checkpoint)
+        return standing.is_known(BatchProgress(batch, "q", digest), checkpoint)
 
     own = digest_of(checkpoint)
     assert knows(1, own)
@@ -217,11 +245,9 @@ def test_what_was_taken_back_before_any_batch_was_done_is_known(tmp_path):
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "metadata").write_text(LOGS["metadata"])
     bare = Checkpoint(str(tmp_path), "p")
-    assert histories.is_known(BatchProgress(0, "q", NOTHING), bare)
-    assert not histories.is_known(BatchProgress(0, "q", "other.other"), bare), (
-        "put back from before"
-    )
-    assert not histories.is_known(BatchProgress(1, "q", NOTHING), bare)
+    assert standing.is_known(BatchProgress(0, "q", NOTHING), bare)
+    assert not standing.is_known(BatchProgress(0, "q", "other.other"), bare), "put back from before"
+    assert not standing.is_known(BatchProgress(1, "q", NOTHING), bare)
 
 
 @pytest.mark.parametrize("is_deposed", [False, True])

@@ -1,0 +1,124 @@
+"""How state partitions stand to a checkpoint, by the progress that Kafka has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from streaming.disciplines.plan import Plan
+from streaming.service.checkpoint import Checkpoint
+from streaming.service.decisions import Decisions, same_input
+from streaming.sink.progress import NOTHING, BatchProgress, nothing_since
+from streaming.sink.writer import make_confirming, make_producer
+
+NAMES = {"events", "service.name", "pipeline"}
+"""What progress has its name from, among what a batch is planned with (`Plan.pinned`)."""
+
+
+class Options(NamedTuple):
+    """What a start accepts."""
+
+    repeats: bool
+    lost_input: bool
+
+
+@dataclass(slots=True)
+class Standing:
+    """How state partitions stand to a checkpoint.
+
+    ``behind``: batches that it does not know, by partition. ``begun``: partitions that wrote a part
+    of the batch in doubt. ``written``: those that wrote all of it, ``differing`` of these under
+    other decisions, as when repeats were accepted before and the start ended meanwhile.
+    ``unknown``: those of which nobody can tell. ``may_be_written``: whether some of the batch in
+    doubt is. ``unlike``: what it was planned with, by its key, where the file says otherwise now
+    and some of it may be written. ``is_remembered``: Kafka has progress of some.
+    """
+
+    behind: dict[int, int] = field(default_factory=dict)
+    begun: list[int] = field(default_factory=list)
+    written: list[int] = field(default_factory=list)
+    differing: list[int] = field(default_factory=list)
+    unknown: list[int] = field(default_factory=list)
+    may_be_written: bool = False
+    unlike: dict[str, str] = field(default_factory=dict)
+    is_remembered: bool = False
+
+
+def standing_of(plan: Plan, checkpoint: Checkpoint, query: str, options: Options) -> Standing:
+    """Compare the progress of all state partitions, if they have any, with the checkpoint.
+
+    A broker that lost a group, and does not know, gives older progress. Before anything is done by
+    it, and before it ends the service, the newest is asked for; else the sink does so, when it
+    writes.
+    """
+    unlike = unlike_now(plan, checkpoint)
+    if plan.delivery != "exactly-once":
+        return Standing(may_be_written=True)
+    is_lost = options.lost_input and checkpoint.batch_in_doubt() >= 0
+    is_decisive = bool(unlike) or options.repeats or is_lost
+    standing = _compared(plan, checkpoint, query, confirmed=is_decisive)
+    if standing.behind and not is_decisive:
+        standing = _compared(plan, checkpoint, query, confirmed=True)
+    standing.may_be_written = bool(standing.begun or standing.written or standing.unknown)
+    # Under another name there is other progress, or none.
+    if standing.may_be_written or unlike.keys() & NAMES:
+        standing.unlike = unlike
+    return standing
+
+
+def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool) -> Standing:
+    batch = checkpoint.batch_in_doubt()
+    digest = Decisions(checkpoint).planned_digest()
+    standing = Standing()
+    for partition in range(plan.state_partitions + 1):  # the last is the driver's own
+        progress = progress_of(plan, partition, confirmed=confirmed)
+        standing.is_remembered |= progress is not None and progress.query == query
+        if progress is None or progress.query != query:
+            if batch >= 0:
+                standing.unknown.append(partition)
+        elif not is_known(progress, checkpoint):
+            standing.behind[partition] = progress.batch
+        elif progress.part is not None:
+            standing.begun.append(partition)
+        elif progress.batch == batch and not progress.is_taken_back:
+            standing.written.append(partition)
+            if digest and progress.digest != digest:
+                standing.differing.append(partition)
+    return standing
+
+
+def progress_of(plan: Plan, partition: int, *, confirmed: bool) -> BatchProgress | None:
+    """The progress of a partition, ``confirmed`` by who has its group."""
+    producer = make_producer(plan, partition)
+    with producer.errors("read its progress"):
+        found = producer.progress_left()
+    if confirmed:
+        producer = make_confirming(plan, partition)
+        with producer.errors("confirm its progress"):
+            producer.begin_session()
+            found = producer.newest_progress()
+    return BatchProgress.from_text(*found)
+
+
+def is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
+    """Whether the checkpoint has the batch, or had it: Spark's log goes back for a while.
+
+    Of progress that was taken back, whether it has the renewal, too: a copy that is put back once
+    more would give the incarnations of lost batches again.
+    """
+    planned = checkpoint.planned()
+    if progress.is_taken_back:
+        if progress.batch > max(checkpoint.done(), 0):  # taken back before any was done it is 0
+            return False
+        renewals = [nothing_since(at_ms) for at_ms, _ in Decisions(checkpoint).renewals]
+        return progress.digest in [NOTHING, *renewals]
+    if progress.batch > planned:
+        return False
+    logged = checkpoint.logged_if_kept(progress.batch)
+    return logged is None or same_input(progress.digest, logged)
+
+
+def unlike_now(plan: Plan, checkpoint: Checkpoint) -> dict[str, str]:
+    """Return what the batch in doubt was planned with, by its key, and the file says otherwise."""
+    now, before = plan.pinned(), Decisions(checkpoint).pinned()
+    return {key: value for key, value in before.items() if now.get(key) != value}
