@@ -20,6 +20,8 @@ from streaming.kafka.reading import BEGINNING, ENDS, End, Record, TopicReader
 from streaming.places import Place
 
 KEY = re.compile(r"(.+)/(\d+)@(\d+)")
+RUN = b"run"
+"""The key of what a run writes when it begins."""
 READ_SECONDS_MAX = 60
 
 
@@ -59,19 +61,35 @@ def ledger_of(rejects: str) -> str:
     return f"{rejects}.resent"
 
 
-def read(config: Config, topic: str) -> Ledger:
-    """All that was sent back; nothing where there is no such topic yet."""
-    ledger = Ledger()
-    if topic not in topics.existing(config):
+def read(config: Config, topic: str, begun: int | None = None) -> Ledger:
+    """All that was sent back; nothing where there is no such topic yet.
+
+    ``begun``: where this run has written that it begins, which has to be read. KafkaUnavailable
+    where it is not: a broker that has lost the topic, and does not know, has an older one.
+    """
+    ledger, is_newest = Ledger(), begun is None
+    if begun is None and topic not in topics.existing(config):
         return ledger
     for each in records(config, topic):
+        is_newest = is_newest or each.offset == begun
         found = KEY.fullmatch((each.key or b"").decode())
         if found is None or each.value is None:
             continue
         origin = (found[1], int(found[2]), int(found[3]))
         coordinates = json.loads(each.value)
         ledger.note(origin, (coordinates["topic"], coordinates["partition"], coordinates["offset"]))
+    if not is_newest:
+        raise older(topic)
     return ledger
+
+
+def older(topic: str) -> KafkaUnavailable:
+    """A broker has given less of the ledger than there is."""
+    return KafkaUnavailable(
+        f"{topic} was read from a broker that no longer leads it.",
+        "What was sent before is noted; nothing else was sent.",
+        "Run it again.",
+    )
 
 
 def record(origin: Place, reason: str, now: Place) -> dict[str, bytes]:

@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from streaming.config import Config
@@ -81,10 +82,11 @@ class Resending:
         self._targets = self._topics_to_write()
         topics.partitions(self.config, self._targets)
         book = ledger.ledger_of(settings.rejects)
+        begun = None
         if not dry:
             ledger.make(self.config, book)
-            self._begin(book)
-        self._ledger = ledger.read(self.config, book)
+            begun = self._begin(book)
+        self._ledger = ledger.read(self.config, book, begun)
         rejects = ledger.records(self.config, settings.rejects)
         for number, record in enumerate(rejects, start=1):
             reject = Reject.of(record, self.config.service.header_prefix)
@@ -143,7 +145,8 @@ class Resending:
     def _sent(self) -> int:
         return sum(count.sent for count in self.counts.values())
 
-    def _begin(self, book: str) -> None:
+    def _begin(self, book: str) -> int:
+        """Fence other runs; where in the ledger it is noted, by the broker that has it."""
         from confluent_kafka import Producer  # noqa: PLC0415  (a quick --help)
 
         settings = {
@@ -156,6 +159,23 @@ class Resending:
             client_settings.confluent(self.config, **settings), logger=connection.quiet()
         )
         self._ask("begin", self._producer.init_transactions, SECONDS_MAX)
+        offsets: list[int] = []
+        self._ask("begin", partial(self._note_run, offsets=offsets), book)
+        return offsets[0]
+
+    def _note_run(self, book: str, offsets: list[int]) -> None:
+        failed: list[tuple[Any, str]] = []
+
+        def noted(error: Any, message: Any) -> None:
+            if error is not None:
+                failed.append((error, message.topic()))
+            else:
+                offsets.append(message.offset())
+
+        self._producer.begin_transaction()
+        self._producer.produce(book, b"", ledger.RUN, on_delivery=noted)
+        self._flush(failed)
+        self._producer.commit_transaction(SECONDS_MAX)
 
     def _send(self, book: str, *, dry: bool) -> None:
         """Send what waits, in one transaction."""
@@ -169,8 +189,11 @@ class Resending:
         self._bytes = 0
 
     def _begin_again(self, book: str, noted: int) -> None:
-        self._begin(book)
-        if next(ledger.records(self.config, book, noted), None) is not None:
+        begun = self._begin(book)
+        first = next(ledger.records(self.config, book, noted), None)
+        if first is None:
+            raise ledger.older(book)
+        if first.offset != begun:
             raise self._fenced()
 
     def _write(self, book: str) -> None:

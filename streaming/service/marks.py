@@ -17,7 +17,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from streaming.errors import SequencerError
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.service.query import Progress
 from streaming.sink.producer import BatchProducer
-from streaming.source.positions import offsets_in
+from streaming.source.positions import Log, logs_in, offsets_in
 from streaming.spark.spark_files import SparkFiles
 from streaming.wire.bounds import LATEST, Bounds, BoundsReader
 
@@ -44,11 +44,17 @@ END_SECONDS_MAX = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result of a batch: the inputs' next offsets, and `Totals.read_ms`, `Totals.oldest_ms`."""
+    """The result of a batch: the inputs' next offsets, and `Totals.read_ms`, `Totals.oldest_ms`.
+
+    ``written``: by output partition, the offset behind what is known to be written. ``logs``: what
+    the offsets are offsets of.
+    """
 
     inputs: Mapping[str, Mapping[str, int]]
     read_ms: Mapping[str, int]
     oldest_ms: Mapping[str, int]
+    written: Mapping[str, int] = field(default_factory=dict)
+    logs: Mapping[str, Log] = field(default_factory=dict)
 
 
 def done_by(
@@ -62,13 +68,15 @@ def done_by(
     if totals.oldest_ms is None:
         return None
     offsets: dict[str, dict[str, int]] = {}
+    logs: dict[str, Log] = {}
     for line in logged.decode().splitlines()[2:]:
         source = json.loads(line) if line.startswith("{") else {}
         offsets |= offsets_in(source)
+        logs |= logs_in(source)
     read = {topic: offsets.get(topic, {}) for topic in inputs}
     anywhere = [time for time in (transit_ms, totals.oldest_ms.get("")) if time is not None]
     oldest = totals.oldest_ms | ({"": min(anywhere)} if anywhere else {})
-    return Done(read, totals.read_ms, oldest)
+    return Done(read, totals.read_ms, oldest, logs=logs)
 
 
 def marks(done: Done, ends: Bounds, output: str, now_ms: int) -> dict[str, dict[str, Any]]:
@@ -91,7 +99,8 @@ def marks(done: Done, ends: Bounds, output: str, now_ms: int) -> dict[str, dict[
         return {}
     return {
         str(partition): {
-            "output_end": end.offset,
+            # A leader that is deposed, and does not know, names an end of before.
+            "output_end": max(end.offset, done.written.get(str(partition), 0)),
             "inputs": done.inputs,
             "read_until_ms": min(times),
             "caught_up_ms": max(times) if caught_up else None,
@@ -155,7 +164,8 @@ class MarksWriter:
         if logged is None or (self._figures_lost and len(progress.shards) < self.plan.shards):
             return
         done = done_by(logged, progress.totals(), progress.transit_ms, self.plan.inputs)
-        self._done = done or self._done
+        if done is not None:
+            self._done = replace(done, written=progress.written.ends)
 
     def ask_to_stop(self) -> None:
         """Let it write what is not written yet, and end."""
@@ -189,6 +199,9 @@ class MarksWriter:
         try:
             producer, bounds = self._connected()
             with producer.errors("write progress marks"):
+                for topic, log in done.logs.items():
+                    epochs = {int(at): epoch for at, epoch in log.epochs.items()}
+                    bounds.brokers.topology.require(topic, log.id, epochs)
                 bounds.refresh()  # an input that was given a partition is not read to its end
                 found = marks(done, bounds(LATEST), self.plan.output, round(time.time() * 1000))
                 if found:

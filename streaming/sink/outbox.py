@@ -27,7 +27,7 @@ from streaming.sink.refusals import FOR_GOOD, TOO_LARGE, sorted_out
 from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX
 from streaming.wire.leaders import PartitionRequests
 from streaming.wire.produce import produce, results
-from streaming.wire.record_batch import RecordBatch, next_sequence
+from streaming.wire.record_batch import RecordBatch, next_sequence, records_in
 from streaming.wire.splitting import halves, unfinished
 
 REQUEST_BYTES_MAX = 8 * 2**20
@@ -43,6 +43,7 @@ class Outbox(PartitionRequests):
 
     ``refusals``: records that the brokers refused for good. ``stopped``: partitions that get
     nothing more because of one. ``too_large``: by topic, the bytes of a batch that was too large.
+    ``ends``: the offsets behind what was written, also in sessions before.
     """
 
     producer: tuple[int, int]
@@ -53,6 +54,7 @@ class Outbox(PartitionRequests):
     refusals: list[Refusal] = field(default_factory=list)
     stopped: set[TopicPartition] = field(default_factory=set)
     too_large: dict[str, int] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
 
     def put(self, topic: str, batch: RecordBatch) -> None:
         """Take a batch to be sent behind those before it (with :meth:`poll`)."""
@@ -110,6 +112,8 @@ class Outbox(PartitionRequests):
             if each.error_code in WRITTEN:
                 if self._is_first(partition, sent[partition]):
                     self.waiting_bytes -= len(self.waiting[partition].popleft())
+                    if each.base_offset >= 0:  # brokers may not know it of a duplicate
+                        self.ends[partition] = each.base_offset + records_in(sent[partition])
             elif each.error_code in FOR_GOOD:
                 if self._is_first(partition, sent[partition]):
                     self._sort_out(partition, each)

@@ -88,6 +88,8 @@ class BatchProducer:
         self.used = time.monotonic()
         self.found: tuple[int, str] | None = None
         """The progress that was read, until a broker that takes another one has confirmed it."""
+        self.ends: dict[TopicPartition, int] = {}
+        """The offsets behind what was written."""
         self.in_charge: int | None = None
         """The broker that took the transaction."""
 
@@ -108,7 +110,7 @@ class BatchProducer:
         )
         self.producer = (answer.producer_id, answer.producer_epoch)
         self.used = time.monotonic()
-        self.outbox = Outbox(self.brokers, self.producer, self.id)
+        self.outbox = Outbox(self.brokers, self.producer, self.id, ends=self.ends)
 
     def progress(self) -> tuple[int, str]:
         """The offset that the group committed, and its metadata; below 0 where there is none.

@@ -54,18 +54,21 @@ class Written:
 
     ``transactions``: committed, 0 without transactions or where an earlier attempt wrote the batch
     (``found`` is 1 then). ``latency_ms``: from the deliveries' timestamps to the end of the
-    transaction, as in `streaming.arrow.histograms`.
+    transaction, as in `streaming.arrow.histograms`. ``ends``: by partition of the output, the
+    offset behind the deliveries.
     """
 
     transactions: int = 0
     found: int = 0
     latency_ms: list[int] = field(default_factory=list)
+    ends: dict[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Written) -> Written:
         return Written(
             self.transactions + other.transactions,
             self.found + other.found,
             together([self.latency_ms, other.latency_ms]),
+            {at: max(self.ends.get(at, 0), other.ends.get(at, 0)) for at in self.ends | other.ends},
         )
 
 
@@ -190,7 +193,7 @@ class Sink:
             writer.confirm_progress()
             raise failures.part_changed(self.plan, partition, context.batch) from changed
         parts.committed()
-        return Written(transactions=parts.transactions, latency_ms=parts.latency_ms)
+        return Written(parts.transactions, 0, parts.latency_ms, writer.ends())
 
     def _require_unwritten(
         self, context: BatchContext, partition: int, totals: list[tuple[int, str]]

@@ -102,6 +102,7 @@ class PartitionWriter:
         """
         try:
             with self.producer.errors("write a batch"):
+                self.producer.ends.clear()
                 self.producer.begin()
                 yield
                 if self.producer.transactional:
@@ -154,6 +155,11 @@ class PartitionWriter:
     def _send_progress(self, context: BatchContext, part: Part | None) -> None:
         progress = BatchProgress(context.batch, context.query, context.digest, part, self.read)
         self.producer.send_progress(progress.batch, progress.to_text())
+
+    def ends(self) -> dict[str, int]:
+        """By partition of the output, the offset behind what was written of the last batch."""
+        written = self.producer.ends.items()
+        return {str(at): end for (topic, at), end in written if topic == self.plan.output}
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; a missing one is created where the plan says so.

@@ -168,6 +168,11 @@ def rows_within(table: pa.Table, rows_max: int, bytes_max: int) -> tuple[int, in
     return rows, int(ends[rows - 1])
 
 
+def records_in(data: bytes) -> int:
+    """How many records a finished batch has, by its head."""
+    return int.from_bytes(data[HEAD.size + CHECKED.size - 4 :][:4], "big")
+
+
 def next_sequence(sequence: int, count: int) -> int:
     """The sequence number behind ``count`` records; Kafka's run to 2^31 - 1 and start again."""
     return (sequence + count) % SEQUENCES

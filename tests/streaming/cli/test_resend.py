@@ -12,8 +12,8 @@ import pytest
 
 from streaming.config import load_config
 from streaming.crashes import RESEND_POINTS
-from streaming.errors import Fenced
-from streaming.resending import sending
+from streaming.errors import Fenced, KafkaUnavailable
+from streaming.resending import ledger, sending
 from streaming.resending.choice import Choice, Condition, Reject
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.proxies import Proxies
@@ -60,7 +60,11 @@ class Place:
         return [int(each.value) for each in read_all(self.address, topic or self.input)]
 
     def noted(self):
-        return sorted(each.key.decode() for each in read_all(self.address, self.ledger))
+        return sorted(each.key.decode() for each in self.notes())
+
+    def notes(self):
+        """But for where runs begin."""
+        return [each for each in read_all(self.address, self.ledger) if each.key != ledger.RUN]
 
 
 @pytest.fixture
@@ -82,7 +86,7 @@ def test_a_record_goes_back_as_it_was_to_where_it_was(place):
     (found,) = read_all(place.address, place.input)
     assert (found.partition, found.key, found.value) == (2, b"k", b"4")
     assert (found.headers, found.timestamp) == (own, NOW + 4)
-    (note,) = read_all(place.address, place.ledger)
+    (note,) = place.notes()
     assert note.key.decode() == f"{place.input}/2@{FAR + 4}"
     assert json.loads(note.value) == {
         "reason": "late",
@@ -155,6 +159,21 @@ def test_a_crash_leaves_each_sent_and_noted_or_neither(place, point, tmp_path):
     wait_for_records(place.address, place.input, 20)
     assert sorted(place.values()) == list(range(20))
     assert len(place.noted()) == 20
+
+
+def test_a_ledger_that_lacks_its_end_is_not_gone_by(place, monkeypatch):
+    """A broker that was cut off and leads no more has an older one: all would be sent twice."""
+    place.write(reject(place.input, 1), reject(place.input, 2))
+    read = ledger.records
+
+    def older(config, topic, begin=ledger.BEGINNING):
+        records = list(read(config, topic, begin))
+        yield from records[:-1] if topic == place.ledger else records
+
+    monkeypatch.setattr(ledger, "records", older)
+    with pytest.raises(KafkaUnavailable, match="no longer leads it"):
+        resending(place).run(dry=False)
+    assert not read_all(place.address, place.input)
 
 
 def test_who_comes_later_takes_over(place, monkeypatch):

@@ -21,6 +21,7 @@ from streaming.disciplines.multicast.protocol.route import route as multicast_ro
 from streaming.disciplines.state_row import StateRow
 from streaming.service.marks import Done, done_by, marks
 from streaming.service.query import Progress
+from streaming.source.positions import Log
 from streaming.verify.faults import Verdict
 from streaming.verify.marks import Marks
 from streaming.verify.origins import of_channel
@@ -175,9 +176,9 @@ def test_by_the_batch_nothing_is_held():
 ENDS = {"in": {0: Bound(10, 0), 1: Bound(4, 0)}, "out": {at: Bound(20 + at, 0) for at in range(3)}}
 
 
-def said(read, offsets=(10, 4), oldest=None, ends=ENDS):
+def said(read, offsets=(10, 4), oldest=None, ends=ENDS, written=None):
     inputs = {"in": {str(at): offset for at, offset in enumerate(offsets)}}
-    return marks(Done(inputs, read, oldest or {}), ends, "out", 0)
+    return marks(Done(inputs, read, oldest or {}, written or {}), ends, "out", 0)
 
 
 def test_a_mark_for_each_output_partition():
@@ -191,6 +192,12 @@ def test_a_mark_for_each_output_partition():
         "at": "1970-01-01T00:00:00.000Z",
     }
     assert [each["oldest_held_ms"] for each in found.values()] == [None, 200, None]
+
+
+def test_a_leader_that_is_deposed_names_an_end_of_before():
+    """What was written is known from who took it."""
+    found = said({"in/0": 500, "in/1": 300}, written={"0": 25, "1": 3})
+    assert [each["output_end"] for each in found.values()] == [25, 21, 22]
 
 
 def test_what_may_be_in_any_partition_counts_in_each():
@@ -213,7 +220,8 @@ def test_what_a_batch_came_to_is_in_the_offset_log():
     lines = ["v1", "{}", json.dumps({"in": {"0": 7}, "#in": {"id": "x"}, "c": {"0": 1}}), "5", "-"]
     logged = "\n".join(lines).encode()
     totals = Totals(read_ms={"in/0": 3}, oldest_ms={})
-    assert done_by(logged, totals, None, ("in",)) == Done({"in": {"0": 7}}, {"in/0": 3}, {})
+    expected = Done({"in": {"0": 7}}, {"in/0": 3}, {}, logs={"in": Log("x")})
+    assert done_by(logged, totals, None, ("in",)) == expected
     assert done_by(logged, Totals(), None, ("in",)) is None, "it is not known what is held"
     assert done_by(logged, totals, 8, ("in",)).oldest_ms == {"": 8}
     assert Totals.sum([totals, Totals()]).oldest_ms is None

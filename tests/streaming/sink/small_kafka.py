@@ -39,6 +39,7 @@ class FakeProducer:
     """Writes to :class:`Topics`, whose ``crash`` is called before each step and may raise."""
 
     is_reusable = True
+    ends: dict[str, int] = {}  # noqa: RUF012  (nothing is known of it)
 
     def __init__(self, plan, topics):
         self.plan, self.topics = plan, topics

@@ -45,6 +45,8 @@ def test_batch_after_batch(plan):
     for batch in range(4):
         writer = writer_for(plan, 0, BatchContext("q", batch, False, {0: batch - 1}))
         write(writer, batch, 100 * batch, 100)
+        there = enumerate(numbers(100 * (batch + 1)))
+        assert writer.ends() == {str(at): len(some) + batch for at, some in there}, "with markers"
     assert values(plan) == numbers(400)
 
 
