@@ -62,4 +62,10 @@ def rekeyed(before: Plan, after: Plan, rows: Sequence[ShardRow]) -> Resharded:
     old = shard_keys(before.shards, before.state_partitions)
     new = shard_keys(after.shards, after.state_partitions)
     moved = dict(zip(old, new, strict=True))
-    return Resharded([(moved[key], state) for key, state in rows], {})
+    return Resharded([(moved[key], _unwritten(state)) for key, state in rows], {})
+
+
+def _unwritten(state: StateRow) -> StateRow:
+    """The state without the note that it wrote something: under the new checkpoint nothing is."""
+    totals = replace(Totals.from_json(state.totals), batches=0, shared=0)
+    return state._replace(totals=totals.to_json())

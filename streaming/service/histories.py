@@ -19,7 +19,14 @@ from streaming.disciplines.plan import Plan
 from streaming.errors import Fenced, InputLost
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import CHANGED, Decisions, same_input
-from streaming.service.standing import Options, Standing, progress_of, standing_of, unlike_now
+from streaming.service.standing import (
+    Options,
+    Standing,
+    progress_of,
+    require_topics,
+    standing_of,
+    unlike_now,
+)
 from streaming.sink import failures
 from streaming.sink.claim import Claim
 from streaming.sink.fences import Fences
@@ -55,7 +62,7 @@ def settle_alone(
             raise
 
     try:
-        return settle(
+        is_remembered = settle(
             plan,
             checkpoint,
             say,
@@ -68,6 +75,8 @@ def settle_alone(
         if failure is error:
             raise
         raise failure from error
+    require_topics(plan, checkpoint)
+    return is_remembered
 
 
 def settle(

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from streaming.disciplines.plan import Plan
+from streaming.errors import ConfigError
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import Decisions, same_input
 from streaming.sink.progress import NOTHING, BatchProgress, nothing_since
 from streaming.sink.writer import make_confirming, make_producer
+from streaming.source.positions import offsets_in
 
 NAMES = {"events", "service.name", "pipeline"}
 """What progress has its name from, among what a batch is planned with (`Plan.pinned`)."""
@@ -122,3 +124,15 @@ def unlike_now(plan: Plan, checkpoint: Checkpoint) -> dict[str, str]:
     """Return what the batch in doubt was planned with, by its key, and the file says otherwise."""
     now, before = plan.pinned(), Decisions(checkpoint).pinned()
     return {key: value for key, value in before.items() if now.get(key) != value}
+
+
+def require_topics(plan: Plan, checkpoint: Checkpoint) -> None:
+    """ConfigError where a topic that was read is read no more, as commands under another name."""
+    read = offsets_in(checkpoint.ends(checkpoint.planned())).keys()
+    if gone := sorted(read - {*plan.reads}):
+        raise ConfigError(
+            f"The checkpoint of pipeline {plan.pipeline} has read {', '.join(gone)}, which is none "
+            "of its topics any more.",
+            "Nothing was written by this start.",
+            "Set the name back (commands, transit), or start with a new checkpoint folder.",
+        )

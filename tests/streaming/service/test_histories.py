@@ -311,3 +311,12 @@ def test_a_late_request_of_its_own_past_does_not_end_a_start(monkeypatch):
     monkeypatch.setattr(histories, "settle", lambda *_args, hold, **_more: hold())
     with pytest.raises(Fenced):
         settle(SimpleNamespace(take=fenced))
+
+
+def test_a_topic_that_is_read_no_more_is_named(checkpoint):
+    """Commands under another name, say: nothing would say where their records went."""
+    plan = SimpleNamespace(pipeline="p", reads=("in",))
+    standing.require_topics(plan, checkpoint)
+    plan.reads = ("in.2", "commands")
+    with pytest.raises(ConfigError, match="has read in, which is none of its topics"):
+        standing.require_topics(plan, checkpoint)
