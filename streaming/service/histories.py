@@ -161,7 +161,7 @@ def _accept_repeats(
     """
     is_exact = plan.delivery == "exactly-once"
     renewed = bool(standing.behind or standing.begun or standing.differing or standing.unlike)
-    renewed = renewed or (is_planned_anew and standing.may_be_written)
+    renewed = renewed or (is_planned_anew and standing.may_be_written) or bool(standing.of_others)
     renewed = renewed or (bool(standing.written) and _is_changed(checkpoint))
     digest = NOTHING
     if renewed or not is_exact:

@@ -31,7 +31,8 @@ class Standing:
     ``behind``: batches that it does not know, by partition. ``begun``: partitions that wrote a part
     of the batch in doubt. ``written``: those that wrote all of it, ``differing`` of these under
     other decisions, as when repeats were accepted before and the start ended meanwhile.
-    ``unknown``: those of which nobody can tell. ``may_be_written``: whether some of the batch in
+    ``unknown``: those of which nobody can tell. ``of_others``: those that another checkpoint wrote
+    last, which may be the successor of this one. ``may_be_written``: whether some of the batch in
     doubt is. ``unlike``: what it was planned with, by its key, where the file says otherwise now
     and some of it may be written. ``is_remembered``: Kafka has progress of some.
     """
@@ -41,6 +42,7 @@ class Standing:
     written: list[int] = field(default_factory=list)
     differing: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
+    of_others: list[int] = field(default_factory=list)
     may_be_written: bool = False
     unlike: dict[str, str] = field(default_factory=dict)
     is_remembered: bool = False
@@ -76,6 +78,8 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool
         progress = progress_of(plan, partition, confirmed=confirmed)
         standing.is_remembered |= progress is not None and progress.query == query
         if progress is None or progress.query != query:
+            if progress is not None:
+                standing.of_others.append(partition)
             if batch >= 0:
                 standing.unknown.append(partition)
         elif not is_known(progress, checkpoint):

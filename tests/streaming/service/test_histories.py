@@ -153,6 +153,23 @@ def test_what_a_worker_commits_until_it_is_fenced_is_not_repeated_under_its_name
     assert Decisions(checkpoint).renewals, "a part of it is written"
 
 
+def test_repeats_behind_another_checkpoint_have_names_of_their_own(checkpoint, monkeypatch):
+    """It may be the successor of this one, which was put back from before a move."""
+    Decisions(checkpoint).standing(0, RULES)
+    kept = {0: (9, BatchProgress(9, "of the successor", "other.other", read=3).to_text())}
+    with_producers(monkeypatch, kept, set())
+    plan = SimpleNamespace(
+        delivery="exactly-once",
+        state_partitions=0,
+        pipeline="p",
+        progress_group="s.p.{}".format,
+        pinned=dict,
+    )
+    for _ in range(2):
+        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=True)
+        assert len(Decisions(checkpoint).renewals) == 1
+
+
 def test_a_start_that_is_refused_takes_nothing_from_whoever_works(checkpoint, monkeypatch):
     Decisions(checkpoint).standing(0, RULES)
     kept, taken = {0: (5, BatchProgress(5, "q", "other.other").to_text())}, []
