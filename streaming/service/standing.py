@@ -133,9 +133,9 @@ def unlike_now(plan: Plan, checkpoint: Checkpoint) -> dict[str, str]:
 def require_topics(plan: Plan, checkpoint: Checkpoint) -> None:
     """ConfigError where a topic that was read is read no more, as commands under another name."""
     read = offsets_in(checkpoint.ends(checkpoint.planned())).keys()
-    if gone := sorted(read - {*plan.reads}):
+    if dropped := sorted(read - {*plan.reads}):
         raise ConfigError(
-            f"The checkpoint of pipeline {plan.pipeline} has read {', '.join(gone)}, which is none "
+            f"The checkpoint of pipeline {plan.pipeline} has read {', '.join(dropped)}, which is none "
             "of its topics any more.",
             "Nothing was written by this start.",
             "Set the name back (commands, transit), or start with a new checkpoint folder.",

@@ -156,7 +156,7 @@ def test_what_a_worker_commits_until_it_is_fenced_is_not_repeated_under_its_name
 def test_repeats_behind_another_checkpoint_have_names_of_their_own(checkpoint, monkeypatch):
     """It may be the successor of this one, which was put back from before a move."""
     Decisions(checkpoint).standing(0, RULES)
-    kept = {0: (9, BatchProgress(9, "of the successor", "other.other", read=3).to_text())}
+    kept = {0: (9, BatchProgress(9, "successor", "other.other", read=3).to_text())}
     with_producers(monkeypatch, kept, set())
     plan = SimpleNamespace(
         delivery="exactly-once",
