@@ -135,8 +135,8 @@ def require_topics(plan: Plan, checkpoint: Checkpoint) -> None:
     read = offsets_in(checkpoint.ends(checkpoint.planned())).keys()
     if dropped := sorted(read - {*plan.reads}):
         raise ConfigError(
-            f"The checkpoint of pipeline {plan.pipeline} has read {', '.join(dropped)}, which is none "
-            "of its topics any more.",
+            f"The checkpoint of pipeline {plan.pipeline} has read {', '.join(dropped)}, which is "
+            "none of its topics any more.",
             "Nothing was written by this start.",
             "Set the name back (commands, transit), or start with a new checkpoint folder.",
         )
