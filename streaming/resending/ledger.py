@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ KEY = re.compile(r"(.+)/(\d+)@(\d+)")
 RUN = b"run"
 """The key of what a run writes when it begins."""
 READ_SECONDS_MAX = 60
+MARKER_SECONDS, MARKER_SECONDS_MAX = 0.1, 10.0
 
 
 @dataclass(slots=True)
@@ -81,6 +83,18 @@ def read(config: Config, topic: str, begun: int | None = None) -> Ledger:
     if not is_newest:
         raise older(topic)
     return ledger
+
+
+def wait_for(config: Config, topic: str, offset: int) -> None:
+    """Wait until a committed record can be read: its marker is written a little later.
+
+    KafkaUnavailable where it is not, as of a broker that no longer leads.
+    """
+    deadline = time.monotonic() + MARKER_SECONDS_MAX
+    while topics.ends(config, (topic,))[topic, 0] <= offset:
+        if time.monotonic() > deadline:
+            raise older(topic)
+        time.sleep(MARKER_SECONDS)
 
 
 def older(topic: str) -> KafkaUnavailable:

@@ -161,6 +161,7 @@ class Resending:
         self._ask("begin", self._producer.init_transactions, SECONDS_MAX)
         offsets: list[int] = []
         self._ask("begin", partial(self._note_run, offsets=offsets), book)
+        ledger.wait_for(self.config, book, offsets[0])
         return offsets[0]
 
     def _note_run(self, book: str, offsets: list[int]) -> None:

@@ -79,6 +79,7 @@ class Decisions:
     keys got a new incarnation, each time with the first batch after that. ``schemas``: of values,
     packed, by their ids (`streaming.service.schemas`); written with the next findings. ``peak_ms``:
     the largest time of a batch behind which the clock was set back, 0 for none: shards stay there.
+    ``before``: the query from which the state was moved here.
     """
 
     def __init__(self, checkpoint: BatchCheckpoint) -> None:
@@ -90,6 +91,7 @@ class Decisions:
         self.found: tuple[int, str, Values] = tuple(kept.get("found", (-1, "", {})))
         self.schemas: dict[str, str] = kept.get("schemas", {})
         self.peak_ms: int = kept.get("peak_ms", 0)
+        self.before: str = kept.get("before", "")
         self._entry = (-1, b"")
 
     def standing(self, batch: int, wanted: Mapping[str, Any]) -> Values:
@@ -111,8 +113,8 @@ class Decisions:
         """
         earlier = [self.peak_ms, *(at_ms for at_ms, _ in self.renewals)]
         self.renewals.append((max(now_ms, self.checkpoint.newest_ms(), *earlier) + 1, batch))
-        if known := self._until(self.planned):
-            self.entries = [(self.planned, self._renewed(known[-1][1]))]
+        if known := self._until(self.planned) or self.entries:
+            self.entries = [(max(self.planned, known[-1][0]), self._renewed(known[-1][1]))]
         self._write()
 
     def last(self) -> Values:
@@ -184,6 +186,8 @@ class Decisions:
             values["schemas"] = self.schemas
         if self.peak_ms:
             values["peak_ms"] = self.peak_ms
+        if self.before:
+            values["before"] = self.before
         self.checkpoint.write_decisions(values)
 
     def _renewed(self, values: Values) -> Values:

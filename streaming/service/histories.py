@@ -23,7 +23,6 @@ from streaming.service.standing import (
     Options,
     Standing,
     progress_of,
-    require_topics,
     standing_of,
     unlike_now,
 )
@@ -62,7 +61,7 @@ def settle_alone(
             raise
 
     try:
-        is_remembered = settle(
+        return settle(
             plan,
             checkpoint,
             say,
@@ -75,8 +74,6 @@ def settle_alone(
         if failure is error:
             raise
         raise failure from error
-    require_topics(plan, checkpoint)
-    return is_remembered
 
 
 def settle(

@@ -124,14 +124,13 @@ class Pipeline:
                 pipeline=self.name,
             )
         status = self.checkpoint.status()
-        doubtful = self.checkpoint.batch_in_doubt()
-        waiting = self.checkpoint.waiting()
         self.progress = Progress(
-            in_doubt=doubtful,
+            in_doubt=self.checkpoint.batch_in_doubt(),
             is_remembered=is_remembered,
             shards=_shards(status),
-            waiting=waiting,
+            waiting=self.checkpoint.waiting(),
             written=self.progress.written,
+            began_ms=self.progress.began_ms,
         )
         self.state_partitions = plan.state_partitions
         registry = Registry.of(self.config) if settings.needs_registry else None
@@ -148,7 +147,7 @@ class Pipeline:
         frame = build(self.source, plan)
         if plan.progress:
             self._marks = MarksWriter(plan, self.checkpoint, self.progress, self.say, self._marks)
-            self._marks.begin(status.get("batch", -1) if doubtful < 0 else -1)
+            self._marks.begin(status.get("batch", -1) if self.progress.in_doubt < 0 else -1)
         # Nothing behind it fails: who would stop the query?
         self.query = start(frame, plan.pipeline, self.checkpoint.location, self.carrier)
         self.starts += 1

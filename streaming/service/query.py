@@ -52,7 +52,7 @@ class Progress:
     """What the driver knows of a pipeline: counts by shard, last batch written by partition.
 
     ``waiting``: what each shard reported last of what waits; ``waiting_changed``: whether one did
-    in the last batch. ``written``: what the sinks did since the service began.
+    in the last batch. ``written``: what the sinks did since the service began, ``began_ms``.
     ``copies``: deliveries for each record, in the last batches. ``last_records``, ``last_seconds``:
     of the last batch that had any records; 0 before that. ``transit_ms``: the least record
     time of what shards have sent each other and not taken yet, None where there is nothing such; 0
@@ -74,6 +74,7 @@ class Progress:
     waiting_changed: bool = False
     wrote: dict[int, int] = field(default_factory=dict)
     written: Written = field(default_factory=Written)
+    began_ms: int = field(default_factory=lambda: round(time.time() * 1000))
     copies: float = 0.0
     last_records: int = 0
     last_seconds: float = 0.0
@@ -310,7 +311,7 @@ class Carrier:
             batch,
             in_doubt=in_doubt,
             young=in_doubt and progress.is_remembered and -AHEAD_MS_MAX <= age_ms < YOUNG_MS,
-            old=in_doubt and age_ms >= OLD_MS,
+            old=in_doubt and progress.began_ms - decisions.time_ms(batch) >= OLD_MS,
             wrote=dict(progress.wrote),
             digest=decisions.digest(batch, standing),
             repeated=batch <= decisions.planned,

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ from streaming.disciplines.discipline import StateMove
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import STATE
-from streaming.errors import ConfigError, JobFailed
+from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
 from streaming.service.checkpoint import MOVED, MOVING, Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.service.insight import described, shard_states
@@ -193,13 +194,13 @@ def _move(
 
 def _require_still(config: Config, old: Checkpoint, written: Written) -> None:
     """JobFailed where a service went on meanwhile: nothing but the mark keeps its start away."""
-    identity = old.identity()
-    assert identity is not None  # noqa: S101  (it was moved)
-    now = _written(_plan(config, old.pipeline, identity), lockable=False)
+    identity, now = old.identity(), None
+    with suppress(KafkaUnavailable):
+        now = identity and _written(_plan(config, old.pipeline, identity), lockable=False)
     if (old.planned(), now) != written:
         old.forget(MOVED)
         raise JobFailed(
-            f"A service was started on {old.pipeline}'s checkpoint while it was moved.",
+            f"A service was started on {old.pipeline}'s checkpoint meanwhile, or Kafka is away.",
             "It is open again; what was moved is of no use.",
             "Stop the service, and what starts it again; then rescale once more.",
         )
@@ -344,5 +345,6 @@ def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
     kept = Decisions(old)
     standing = [(0, kept.last())] if kept.last() else []
     peak_ms = old.decisions().get("peak_ms", 0)
-    new.write_decisions({"renewals": kept.renewals, "standing": standing, "peak_ms": peak_ms})
+    moved_on = {"renewals": kept.renewals, "peak_ms": peak_ms, "before": old.query()}
+    new.write_decisions({"standing": standing, **moved_on})
     new.write_status({**status, "query": new.query(), "batch": 0, "at": at, "shards": shards})

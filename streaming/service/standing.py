@@ -32,7 +32,7 @@ class Standing:
     of the batch in doubt. ``written``: those that wrote all of it, ``differing`` of these under
     other decisions, as when repeats were accepted before and the start ended meanwhile.
     ``unknown``: those of which nobody can tell. ``of_others``: those that another checkpoint wrote
-    last, which may be the successor of this one. ``may_be_written``: whether some of the batch in
+    last, but for the one that this was moved from. ``may_be_written``: whether some of the batch in
     doubt is. ``unlike``: what it was planned with, by its key, where the file says otherwise now
     and some of it may be written. ``is_remembered``: Kafka has progress of some.
     """
@@ -55,6 +55,7 @@ def standing_of(plan: Plan, checkpoint: Checkpoint, query: str, options: Options
     it, and before it ends the service, the newest is asked for; else the sink does so, when it
     writes.
     """
+    _require_topics(plan, checkpoint)
     unlike = unlike_now(plan, checkpoint)
     if plan.delivery != "exactly-once":
         return Standing(may_be_written=True)
@@ -72,13 +73,14 @@ def standing_of(plan: Plan, checkpoint: Checkpoint, query: str, options: Options
 
 def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool) -> Standing:
     batch = checkpoint.batch_in_doubt()
-    digest = Decisions(checkpoint).planned_digest()
+    decisions = Decisions(checkpoint)
+    digest = decisions.planned_digest()
     standing = Standing()
     for partition in range(plan.state_partitions + 1):  # the last is the driver's own
         progress = progress_of(plan, partition, confirmed=confirmed)
         standing.is_remembered |= progress is not None and progress.query == query
         if progress is None or progress.query != query:
-            if progress is not None:
+            if progress is not None and progress.query != decisions.before:
                 standing.of_others.append(partition)
             if batch >= 0:
                 standing.unknown.append(partition)
@@ -130,7 +132,7 @@ def unlike_now(plan: Plan, checkpoint: Checkpoint) -> dict[str, str]:
     return {key: value for key, value in before.items() if now.get(key) != value}
 
 
-def require_topics(plan: Plan, checkpoint: Checkpoint) -> None:
+def _require_topics(plan: Plan, checkpoint: Checkpoint) -> None:
     """ConfigError where a topic that was read is read no more, as commands under another name."""
     read = offsets_in(checkpoint.ends(checkpoint.planned())).keys()
     if dropped := sorted(read - {*plan.reads}):

@@ -68,7 +68,7 @@ class Written:
             self.transactions + other.transactions,
             self.found + other.found,
             together([self.latency_ms, other.latency_ms]),
-            {at: max(self.ends.get(at, 0), other.ends.get(at, 0)) for at in self.ends | other.ends},
+            self.ends | other.ends,
         )
 
 

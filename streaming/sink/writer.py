@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streaming.crashes import crash_point
@@ -215,7 +214,7 @@ def make_confirming(plan: Plan, partition: int) -> BatchProducer:
     """Return a producer that asks for a state partition's newest progress and fences nobody."""
     from streaming.sink.producer import BatchProducer  # noqa: PLC0415  (see `worker_daemon`)
 
-    settings = replace(own_settings(plan.producer), transaction_timeout_ms=CONFIRMING_MS)
+    settings = own_settings({**plan.producer, "transaction.timeout.ms": CONFIRMING_MS})
     group = plan.progress_group(partition)
     return BatchProducer(settings, plan.confirming_id, group, plan.events, user=plan.pipeline)
 

@@ -88,6 +88,8 @@ class SparkFiles:
                     break
                 self._remove_logged(name)
                 torn.append(name)
+        if any(name.startswith("offsets/") for name in torn):
+            self.forget_later_state()
         if self.done() < 0:
             self._files.remove("state")
             is_there = self._files.kind(METADATA) == fs.FileType.File

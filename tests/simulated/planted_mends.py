@@ -10,7 +10,6 @@ from streaming.sink import sink, writer
 from streaming.sink.fences import Fences
 from streaming.sink.outbox import Outbox
 from streaming.sink.producer import BatchProducer
-from streaming.sink.writer import PartitionWriter
 from streaming.source.watching import TopicWatch
 from streaming.wire.leaders import PartitionRequests
 from tests.simulated import storage, world
@@ -137,12 +136,6 @@ def a_deposed_coordinator_ends_the_transaction(put):
         self.in_charge = Anyone()
 
     put(BatchProducer, "_add_to_transaction", wrong)
-
-
-@plant_in(needs="kill who writes")
-def a_deposed_coordinator_ends_the_service(put):
-    """That progress is gone is not asked once more before the service ends."""
-    put(PartitionWriter, "confirm_progress", lambda self: None)
 
 
 @plant_in(needs="is compacted")

@@ -168,6 +168,21 @@ def test_a_renewal_is_later_than_all_that_there_was(tmp_path):
     assert (began.sequence, began.incarnation) == (0, now + 2 * hour_ms + 2)
 
 
+def test_a_renewal_holds_for_a_batch_that_a_start_has_planned_and_no_more(tmp_path):
+    """It ended before the batch's decisions were written: they are those of before, renewed."""
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    for name in ("offsets/0", "commits/0", "offsets/1"):
+        (tmp_path / "p" / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "p" / "offsets" / "0").write_text("v1\n{}\n-")
+    Decisions(checkpoint).standing(0, {"gap": "wait"})
+    (tmp_path / "p" / "commits" / "0").write_text("v1\n{}")
+    Decisions(checkpoint).renew(7, 1)
+    (tmp_path / "p" / "offsets" / "1").write_text("v1\n{}\n-")
+    for _ in range(2):
+        standing = Decisions(checkpoint).standing(1, {"gap": "fail"})
+        assert standing == {"gap": "wait", "renewals": [[8, 1]]}
+
+
 @pytest.mark.parametrize("restarts", [True, False])
 def test_where_the_clock_was_set_back_is_known_when_the_log_forgot_it(tmp_path, restarts):
     """Shards stay at the largest time that they had: keys that begin later begin then."""

@@ -100,6 +100,7 @@ def test_repeats_are_accepted_once_more(checkpoint, monkeypatch, part, tmp_path)
         delivery="exactly-once",
         state_partitions=2,
         pipeline="p",
+        reads=("in",),
         service="s",
         progress_group="s.p.{}".format,
         pinned=dict,
@@ -146,6 +147,7 @@ def test_what_a_worker_commits_until_it_is_fenced_is_not_repeated_under_its_name
         delivery="exactly-once",
         state_partitions=0,
         pipeline="p",
+        reads=("in",),
         progress_group="s.p.{}".format,
         pinned=dict,
     )
@@ -162,9 +164,16 @@ def test_repeats_behind_another_checkpoint_have_names_of_their_own(checkpoint, m
         delivery="exactly-once",
         state_partitions=0,
         pipeline="p",
+        reads=("in",),
         progress_group="s.p.{}".format,
         pinned=dict,
     )
+    decisions = Decisions(checkpoint)
+    decisions.before = "successor"  # by the move that made this checkpoint: it is the predecessor
+    decisions.add(1, {})
+    histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=True)
+    assert not Decisions(checkpoint).renewals
+    kept[0] = (9, BatchProgress(9, "another", "other.other", read=3).to_text())
     for _ in range(2):
         histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=True)
         assert len(Decisions(checkpoint).renewals) == 1
@@ -178,6 +187,7 @@ def test_a_start_that_is_refused_takes_nothing_from_whoever_works(checkpoint, mo
         delivery="exactly-once",
         state_partitions=0,
         pipeline="p",
+        reads=("in",),
         progress_group="s.p.{}".format,
         pinned=dict,
     )
@@ -207,6 +217,7 @@ def test_what_names_progress_is_as_it_was_while_a_batch_is_in_doubt(checkpoint, 
         delivery="exactly-once",
         state_partitions=0,
         pipeline="p",
+        reads=("in",),
         pinned=lambda: {**before, name: "another"},
     )
     Decisions(checkpoint).standing(0, {**RULES, PINNED: before})
@@ -223,6 +234,7 @@ def test_a_first_batch_without_its_query_is_refused_where_it_was_written(checkpo
         delivery="exactly-once",
         state_partitions=0,
         pipeline="p",
+        reads=("in",),
         progress_group="s.p.{}".format,
     )
     digest = Decisions(checkpoint).digest(0, {})
@@ -281,6 +293,7 @@ def test_what_a_planned_batch_cannot_do_without_is_as_it_was(checkpoint, monkeyp
         delivery="exactly-once",
         state_partitions=1,
         pipeline="p",
+        reads=("in",),
         progress_group="s.p.{}".format,
         pinned=lambda: now,
     )
@@ -307,7 +320,9 @@ def test_what_a_planned_batch_cannot_do_without_is_as_it_was(checkpoint, monkeyp
 def test_at_least_once_no_partition_passes_over_what_it_wrote(checkpoint):
     Decisions(checkpoint).standing(0, {**RULES, PINNED: {"label": "header('label')"}})
     now = {"label": "key"}
-    plan = SimpleNamespace(delivery="at-least-once", pipeline="p", pinned=lambda: now)
+    plan = SimpleNamespace(
+        delivery="at-least-once", pipeline="p", reads=("in",), pinned=lambda: now
+    )
     histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
     assert Decisions(checkpoint).pinned() == now
 
@@ -333,7 +348,7 @@ def test_a_late_request_of_its_own_past_does_not_end_a_start(monkeypatch):
 def test_a_topic_that_is_read_no_more_is_named(checkpoint):
     """Commands under another name, say: nothing would say where their records went."""
     plan = SimpleNamespace(pipeline="p", reads=("in",))
-    standing.require_topics(plan, checkpoint)
+    standing._require_topics(plan, checkpoint)
     plan.reads = ("in.2", "commands")
     with pytest.raises(ConfigError, match="has read in, which is none of its topics"):
-        standing.require_topics(plan, checkpoint)
+        standing._require_topics(plan, checkpoint)

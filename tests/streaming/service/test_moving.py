@@ -139,7 +139,7 @@ def test_renewals_keep_their_batches_and_keys_their_partitions():
     new = New()
     _carry_status(old, new, Resharded([(8, StateRow(0, totals.to_json(), ""))], {8: "who"}))
     wrote = json.loads(json.dumps(new.wrote["decisions"]))
-    assert wrote == {**kept, "standing": [[0, last]]}
+    assert wrote == {**kept, "standing": [[0, last]], "before": "q"}
     said = []
     kept = kept_partitions(Old(decisions=wrote), {"out": 5}, lambda text, **_: said.append(text))
     assert kept == {"out": 2}

@@ -56,6 +56,7 @@ class Brokers:
                     SimpleNamespace(
                         index=index,
                         error_code=(errors or {}).get((name, index), 0),
+                        base_offset=-1,
                         error_message="",
                     )
                 ],

@@ -124,6 +124,7 @@ def checkpoint_of(decided):
         logged_if_kept=lambda _batch: None,
         forget_later_state=lambda: None,
         sync_logs=lambda: None,
+        ends=lambda _batch: {},
         newest_ms=lambda: 0,
         decisions=lambda: decided[-1],
         write_decisions=decided.append,
