@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.simulated.spark import LOST, REPEATS
+from tests.simulated.storage import TORN
 
 HOUR = 3_600.0
 VALUE = re.compile(rb"(?<=:)[0-9]")
@@ -367,7 +368,8 @@ def made_again(history, _rng):
         is_open = any(log.open for place, log in history.kafka.logs.items() if place[0] == "in")
         if history.storage.offsets and not is_open:
             history.kafka.make_again("in")
-            history.lose("InputLost", surely=True)
+            is_planned = any(entry != TORN for entry in history.storage.offsets.values())
+            history.lose("InputLost", surely=is_planned)
 
     return "the input is deleted and made again", act
 
