@@ -187,6 +187,8 @@ def test_a_reader_that_stood_still(broker, topic, tmp_path):
     os.kill(worker.process.pid, signal.SIGCONT)
     write(broker, topic, range(100, 120))
     until(lambda: {*noted(path)} == wanted(range(120)), "the rest")
+    # The other one may still be at what this one did again when it no longer had it.
+    until(lambda: committed(broker, topic, topic, PARTITIONS) == [480] * PARTITIONS, "all commits")
     for each in (worker, other):
         each.end(signal.SIGINT)
     assert first_times(noted(path)) == {key: list(range(120)) for key in KEYS}
