@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -260,7 +260,7 @@ class Carrier:
                     written.setdefault(report.partition, report.written)
             refused = [each for report in reports for each in report.refused]
             if not refused:
-                return [replace(each, written=written[each.partition]) for each in reports]
+                return [each.with_first(written[each.partition]) for each in reports]
             crash_point("refused")
             context = self._without(sorted(refused, key=json.dumps), context)
             crash_point("refused-kept")
@@ -275,8 +275,12 @@ class Carrier:
             self.decisions.add(context.batch, {CHANGED: True})
         if self._schemas is None or not isinstance(asked, SchemasNeeded):
             raise error
-        found = self._schemas.find(ids_needed(asked), context.batch)
-        return replace(context, decisions={**context.decisions, **found})
+        return self._again(context, self._schemas.find(ids_needed(asked), context.batch))
+
+    def _again(self, context: BatchContext, found: Mapping[str, object]) -> BatchContext:
+        """The context of another run: this one fenced who wrote before, in other workers."""
+        self.progress.wrote.clear()
+        return replace(context, wrote={}, decisions={**context.decisions, **found})
 
     def _wait_for(self, what: str) -> None:
         self.progress.waits_for = what
@@ -297,7 +301,7 @@ class Carrier:
             pipeline=self.plan.pipeline,
             count=len(refused),
         )
-        return replace(context, decisions={**context.decisions, **findings})
+        return self._again(context, findings)
 
     def _context(self, batch: int) -> BatchContext:
         progress, decisions = self.progress, self.decisions
@@ -305,7 +309,8 @@ class Carrier:
         wanted = {**self.plan.decisions(), PINNED: self.plan.pinned()}
         standing = decisions.standing(batch, wanted)
         schemas = {} if self._schemas is None else self._schemas.known(batch)
-        in_doubt, age_ms = batch <= progress.in_doubt, self._age_ms(batch)
+        in_doubt = batch <= progress.in_doubt
+        age_ms = round(time.time() * 1000) - decisions.time_ms(batch)
         return BatchContext(
             progress.query,
             batch,
@@ -317,9 +322,6 @@ class Carrier:
             repeated=batch <= decisions.planned,
             decisions={**standing, **schemas, **decisions.findings(batch)},
         )
-
-    def _age_ms(self, batch: int) -> int:
-        return round(time.time() * 1000) - self.decisions.time_ms(batch)
 
     def _answer(self, news: list[Totals], context: BatchContext) -> list[Answer]:
         """Answer commands that concern all shards; of these only the driver knows the whole.

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -68,7 +68,7 @@ class Written:
             self.transactions + other.transactions,
             self.found + other.found,
             together([self.latency_ms, other.latency_ms]),
-            self.ends | other.ends,
+            {at: max(self.ends.get(at, 0), other.ends.get(at, 0)) for at in self.ends | other.ends},
         )
 
 
@@ -93,6 +93,10 @@ class Report:
         written = asdict(self.written)
         head = json.dumps([self.partition, self.wrote, written, self.refused, self.answers])
         return "\n".join([head, *(f"{shard} {totals}" for shard, totals in self.totals)])
+
+    def with_first(self, written: Written) -> Report:
+        """With what the first run that was not refused wrote; who finds that has not written it."""
+        return replace(self, wrote=self.wrote and not self.written.found, written=written)
 
     @classmethod
     def from_text(cls, text: str) -> Report:

@@ -9,6 +9,7 @@ import pytest
 from streaming.arrow.totals import Totals
 from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
+from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.refused import FINDING
 from streaming.errors import InputChanged, JobFailed
 from streaming.service import query
@@ -143,3 +144,13 @@ def test_each_answer_is_said_once(monkeypatch):
     monkeypatch.setattr(mine, "_run", lambda *_: reports)
     mine._write(None, 0)
     assert said == [skip, add]
+
+
+def test_another_run_of_a_batch_goes_on_with_no_session_of_before():
+    """The run that was refused has fenced them where it wrote in other workers."""
+    carrier = SimpleNamespace(progress=Progress(wrote={0: 4, 1: 4}))
+    again = Carrier._again(carrier, BatchContext("q", 5, wrote={0: 4, 1: 4}), {"schemas": 1})
+    assert again == BatchContext("q", 5, decisions={"schemas": 1})
+    assert not carrier.progress.wrote
+    found = Report(0, True, Written(found=1), []).with_first(Written(transactions=2))
+    assert found == Report(0, False, Written(transactions=2), [])
