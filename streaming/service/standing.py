@@ -9,7 +9,7 @@ from streaming.disciplines.plan import Plan
 from streaming.errors import ConfigError
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import Decisions, same_input
-from streaming.sink.progress import NOTHING, BatchProgress, nothing_since
+from streaming.sink.progress import BatchProgress
 from streaming.sink.writer import make_confirming, make_producer
 from streaming.source.positions import offsets_in
 
@@ -114,13 +114,11 @@ def is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
     Of progress that was taken back, whether it has the renewal, too: a copy that is put back once
     more would give the incarnations of lost batches again.
     """
-    planned = checkpoint.planned()
     if progress.is_taken_back:
         if progress.batch > max(checkpoint.done(), 0):  # taken back before any was done it is 0
             return False
-        renewals = [nothing_since(at_ms) for at_ms, _ in Decisions(checkpoint).renewals]
-        return progress.digest in [NOTHING, *renewals]
-    if progress.batch > planned:
+        return progress.is_taken_back_by(Decisions(checkpoint).renewals)
+    if progress.batch > checkpoint.planned():
         return False
     logged = checkpoint.logged_if_kept(progress.batch)
     return logged is None or same_input(progress.digest, logged)

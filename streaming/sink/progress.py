@@ -11,6 +11,7 @@ was. A restored checkpoint gives old numbers to other input, so the number alone
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 ALL = "all"
@@ -76,6 +77,10 @@ class BatchProgress:
     def is_taken_back(self) -> bool:
         """Whether it says that nothing counts as written (`NOTHING`)."""
         return self.digest.startswith(NOTHING)
+
+    def is_taken_back_by(self, renewals: Iterable[Sequence[int]]) -> bool:
+        """Whether that was by a start of a history that has these renewals (time, batch)."""
+        return self.digest in (NOTHING, *(nothing_since(at_ms) for at_ms, _ in renewals))
 
     def to_text(self) -> str:
         """Return the metadata; the batch is the offset."""

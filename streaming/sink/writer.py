@@ -12,7 +12,7 @@ from streaming.errors import Fenced
 from streaming.kafka.choice import TRANSACTION_TIMEOUT_MS, own_settings
 from streaming.sink import failures
 from streaming.sink.lookup import look_up
-from streaming.sink.progress import NOTHING, BatchProgress, Part, nothing_since
+from streaming.sink.progress import BatchProgress, Part
 from streaming.sink.refusals import RecordsRefused
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ class PartitionWriter:
         is_other = progress.batch == context.batch and progress.digest != context.digest
         if progress.is_taken_back:
             # By a start behind this batch's: who stood still meanwhile must not write any more.
-            renewals = [nothing_since(at_ms) for at_ms, _ in context.decisions.get("renewals", ())]
-            is_other = progress.digest not in (NOTHING, *renewals)
+            is_other = not progress.is_taken_back_by(context.decisions.get("renewals", ()))
         if progress.batch > context.batch or is_other:
             self.confirm_progress()
             raise failures.behind(self.plan, self.partition, progress.batch)

@@ -71,6 +71,17 @@ def with_producers(monkeypatch, kept, away, older=None):
     monkeypatch.setattr(standing, "make_confirming", lambda _plan, n: Producer(kept, n, set()))
 
 
+def plan_of(state_partitions, pinned=dict):
+    return SimpleNamespace(
+        delivery="exactly-once",
+        state_partitions=state_partitions,
+        pipeline="p",
+        reads=("in",),
+        progress_group="s.p.{}".format,
+        pinned=pinned,
+    )
+
+
 @pytest.fixture
 def checkpoint(tmp_path):
     """One in which batch 1 was planned, and is not done."""
@@ -96,15 +107,7 @@ def test_repeats_are_accepted_once_more(checkpoint, monkeypatch, part, tmp_path)
     kept = {0: (batch, ahead.to_text()), 1: (1, whole.to_text())}
     away = {1}
     with_producers(monkeypatch, kept, away)
-    plan = SimpleNamespace(
-        delivery="exactly-once",
-        state_partitions=2,
-        pipeline="p",
-        reads=("in",),
-        service="s",
-        progress_group="s.p.{}".format,
-        pinned=dict,
-    )
+    plan = plan_of(2)
 
     def settle(*, accept_repeats):
         histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=accept_repeats)
@@ -143,14 +146,7 @@ def test_what_a_worker_commits_until_it_is_fenced_is_not_repeated_under_its_name
     monkeypatch.setattr(Producer, "late", {0: (1, BatchProgress(1, "q", digest, Part()).to_text())})
     kept = {}
     with_producers(monkeypatch, kept, set())
-    plan = SimpleNamespace(
-        delivery="exactly-once",
-        state_partitions=0,
-        pipeline="p",
-        reads=("in",),
-        progress_group="s.p.{}".format,
-        pinned=dict,
-    )
+    plan = plan_of(0)
     histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=True)
     assert Decisions(checkpoint).renewals, "a part of it is written"
 
@@ -160,14 +156,7 @@ def test_repeats_behind_another_checkpoint_have_names_of_their_own(checkpoint, m
     Decisions(checkpoint).standing(0, RULES)
     kept = {0: (9, BatchProgress(9, "successor", "other.other", read=3).to_text())}
     with_producers(monkeypatch, kept, set())
-    plan = SimpleNamespace(
-        delivery="exactly-once",
-        state_partitions=0,
-        pipeline="p",
-        reads=("in",),
-        progress_group="s.p.{}".format,
-        pinned=dict,
-    )
+    plan = plan_of(0)
     decisions = Decisions(checkpoint)
     decisions.before = "successor"  # by the move that made this checkpoint: it is the predecessor
     decisions.add(1, {})
@@ -183,14 +172,7 @@ def test_a_start_that_is_refused_takes_nothing_from_whoever_works(checkpoint, mo
     Decisions(checkpoint).standing(0, RULES)
     kept, taken = {0: (5, BatchProgress(5, "q", "other.other").to_text())}, []
     with_producers(monkeypatch, kept, set())
-    plan = SimpleNamespace(
-        delivery="exactly-once",
-        state_partitions=0,
-        pipeline="p",
-        reads=("in",),
-        progress_group="s.p.{}".format,
-        pinned=dict,
-    )
+    plan = plan_of(0)
 
     def settle(*, accept_repeats):
         histories.settle(
@@ -213,13 +195,7 @@ def test_what_names_progress_is_as_it_was_while_a_batch_is_in_doubt(checkpoint, 
     """Under another name there is no progress, or that of before: nobody sees what is written."""
     before = {"events": "events", "service.name": "s", "pipeline": "p"}
     with_producers(monkeypatch, {0: (0, BatchProgress(0, "q", NOTHING).to_text())}, set())
-    plan = SimpleNamespace(
-        delivery="exactly-once",
-        state_partitions=0,
-        pipeline="p",
-        reads=("in",),
-        pinned=lambda: {**before, name: "another"},
-    )
+    plan = plan_of(0, pinned=lambda: {**before, name: "another"})
     Decisions(checkpoint).standing(0, {**RULES, PINNED: before})
     with pytest.raises(ConfigError, match=name):
         histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
@@ -230,13 +206,7 @@ def test_a_first_batch_without_its_query_is_refused_where_it_was_written(checkpo
     """A power cut takes the query's name before anything is written; this was put back in part."""
     for name in ("metadata", "offsets/1", "commits/0"):
         Path(checkpoint.location, name).unlink()
-    plan = SimpleNamespace(
-        delivery="exactly-once",
-        state_partitions=0,
-        pipeline="p",
-        reads=("in",),
-        progress_group="s.p.{}".format,
-    )
+    plan = plan_of(0)
     digest = Decisions(checkpoint).digest(0, {})
     kept = {0: (0, BatchProgress(0, "gone", digest, read=3).to_text())}
     with_producers(monkeypatch, kept, set())
@@ -289,14 +259,7 @@ def test_what_a_planned_batch_cannot_do_without_is_as_it_was(checkpoint, monkeyp
     now = {**before, "label": "header('seq')"}
     kept, older = {}, {} if is_deposed else None
     with_producers(monkeypatch, kept, set(), older)
-    plan = SimpleNamespace(
-        delivery="exactly-once",
-        state_partitions=1,
-        pipeline="p",
-        reads=("in",),
-        progress_group="s.p.{}".format,
-        pinned=lambda: now,
-    )
+    plan = plan_of(1, pinned=lambda: now)
 
     def settle(*, accept_repeats=False):
         histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=accept_repeats)
