@@ -232,7 +232,7 @@ class History:
             return False
         end, _ = storage.offsets[storage.done()]
         return all(
-            end.get(topic, {}).get(str(number), 0) >= log.end
+            end.get(topic, {}).get(str(number), 0) == log.end  # beyond it input is lost
             for (topic, number), log in self.kafka.logs.items()
             if topic in self.pipeline.plan.reads
         )

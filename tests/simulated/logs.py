@@ -67,9 +67,9 @@ class Log:
             self.first = entry.last + 1
 
     def cut_back(self, offset, read):
-        """Lose what lies from an offset on, as in an unclean election; it was ``read`` so far.
+        """Lose what lies from an offset on, as in an unclean election.
 
-        Return what is lost, in its order.
+        What lies before ``read`` was read, or may still be. Return what is lost, in its order.
         """
         gone = []
         while self.entries and self.entries[-1].first >= offset:

@@ -299,7 +299,8 @@ def unclean_election(history, rng):
         log = history.kafka.logs["in", partition]
         _, planned = history.position("in", partition)
         if not log.open and history.kafka.can_move(("in", partition)):
-            gone = log.cut_back(round(log.end * share), planned or 0)
+            readable = history.readable(("in", partition), planned or 0)
+            gone = log.cut_back(round(log.end * share), readable)
             history.kafka.move_leader(("in", partition))
             history.lose("InputLost", surely=log.end < (planned or 0))
             for entry in gone if again else ():
