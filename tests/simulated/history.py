@@ -163,7 +163,7 @@ class History:
         return None if entry is None else entry[0]
 
     def read(self):
-        """The offsets that batches have read, by topic and partition: pairs of first and stop.
+        """What batches have read, by topic and partition: first offset, stop, leader epoch.
 
         A plan that was lost with its checkpoint has read nothing where the service goes on: had it
         written something, the service would have ended.
@@ -171,11 +171,13 @@ class History:
         found = {}
         for start, end in self._plans():
             begin = begin_of(start, end)
+            logs = logs_in(end)
             for topic, of in offsets_in(end).items():
                 for at, stop in of.items():
                     # A first batch that has nothing to read does not say where it begins.
                     first = begin.get(topic, {}).get(at, 0 if start else stop)
-                    found.setdefault((topic, int(at)), []).append((first, stop))
+                    epoch = logs.get(topic, Was()).epochs.get(at, -1)
+                    found.setdefault((topic, int(at)), []).append((first, stop, epoch))
         return found
 
     def read_anew(self):

@@ -20,8 +20,11 @@ def committed(kafka, read=None, anew=()):
     for (topic, number), now in sorted(kafka.logs.items()):
         log = now if topic in anew else kafka.former.get((topic, number), now)
         there = {}
+        spans = None if read is None else read.get((topic, number))
         for entry in log.committed(lost=True):
             for each in DefaultRecordBatch(entry.data):
+                if spans is not None and not _is_read(each.offset, entry.cut_epoch, spans):
+                    continue
                 headers = tuple((name, value) for name, value in each.headers)
                 there.setdefault(
                     each.offset,
@@ -29,13 +32,13 @@ def committed(kafka, read=None, anew=()):
                         topic, number, each.offset, each.timestamp, each.key, each.value, headers
                     ),
                 )
-        spans = None if read is None else read.get((topic, number))
-        found[topic] += [
-            record
-            for offset, record in sorted(there.items())
-            if spans is None or any(first <= offset < stop for first, stop in spans)
-        ]
+        found[topic] += [record for _, record in sorted(there.items())]
     return found
+
+
+def _is_read(offset, cut_epoch, spans):
+    """Whether somebody read an offset before a leader of this epoch lost what was there."""
+    return any(first <= offset < stop and epoch < cut_epoch for first, stop, epoch in spans)
 
 
 def faults_of(history):

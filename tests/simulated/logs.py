@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field
 
@@ -18,13 +19,17 @@ KEPT_BATCHES = 5
 
 @dataclass(slots=True)
 class Entry:
-    """A batch; ``kind`` is "data", "commit" or "abort"."""
+    """A batch; ``kind`` is "data", "commit" or "abort".
+
+    ``cut_epoch``: the first leader epoch that does not have it, where an unclean election lost it.
+    """
 
     first: int
     last: int
     data: bytes
     producer: int
     kind: str
+    cut_epoch: float = math.inf
 
 
 @dataclass(slots=True)
@@ -77,6 +82,7 @@ class Log:
             self.end = entry.first
             gone.insert(0, entry)
             if entry.first < read:
+                entry.cut_epoch = self.leader_epoch + 1
                 self.lost.append(entry)
         self.epochs = [(each, min(at, self.end)) for each, at in self.epochs]
         return gone
