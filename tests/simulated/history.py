@@ -124,7 +124,7 @@ class History:
         self.must_end = ""
         planned = [entry[0] for entry in self.storage.offsets.values() if entry != TORN]
         plans = enumerate(self.storage.ever)
-        self.forgotten |= {number for number, (_, end) in plans if end not in planned}
+        self.forgotten = {number for number, (_, end) in plans if end not in planned}
         for (topic, partition), log in self.kafka.logs.items():
             begin, planned = self.position(topic, partition)
             if topic not in self.pipeline.plan.reads or planned is None:
