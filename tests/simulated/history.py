@@ -16,6 +16,7 @@ from tests.simulated.network import Network
 from tests.simulated.outages import OUTAGES
 from tests.simulated.pipelines import ASKING_TOPICS, OTHERS, PIPELINES, TOPICS
 from tests.simulated.planting import ANY
+from tests.simulated.refusing import refuse_some
 from tests.simulated.spark import Service
 from tests.simulated.storage import TORN, Storage, simulated_disk
 from tests.simulated.world import World, simulated_time
@@ -25,6 +26,8 @@ SPANS = (1.5, 1.5, 3.0, 6.0)
 """Within so many seconds, one of them in each history, users send and faults begin."""
 SHORT_SPANS, SHORT_FROM = (0.5, 0.5, 0.75, 1.5), 1_000_000
 """The same for seeds from this one on: twice the histories in the same time."""
+REFUSING_FROM = 2_000_000
+"""In histories from this seed on Kafka refuses some records, and more faults come."""
 HEALED_SECONDS = 4.0
 """After that, all faults end: brokers are up, the network is whole."""
 LIMIT_SECONDS = 300.0
@@ -66,13 +69,15 @@ class History:
         self.pipeline.plan = replace(self.pipeline.plan, part_records_max=part, sync=synced)
         if aim.folder and self.discipline == "channel":
             self.pipeline.plan = replace(self.pipeline.plan, folder=folder)
+        if seed >= REFUSING_FROM:
+            refuse_some(self.pipeline, self.kafka, setting)
         self.service = Service(self.world, self.kafka, self.pipeline, self.storage)
         transactional = rng.random() < 0.3
         for moment, topic, partition, records in self.pipeline.sends:
             for transaction in ((1, False), (2, True)) if transactional else (None,):
                 send = partial(self._send, topic, partition, records, transaction)
                 self.world.at(moment, send)
-        count = rng.choice([0, 1, 2, 3, 5])
+        count = rng.choice([0, 1, 2, 3, 5] if seed < REFUSING_FROM else [1, 2, 3, 5, 8])
         kinds = FAULTS if setting.random() < 0.5 else ALL_FAULTS
         faults = [(rng.random() * self.span, rng.choice(kinds)(self, rng)) for _ in range(count)]
         if not any(re.search(aim.faults, text) for _, (text, _) in faults or [(0, ("", None))]):

@@ -48,7 +48,7 @@ class Kafka(Partitions):
         self.former = {}
         self.coordinators = Coordinators(world, self.logs)
         self.homes = {}
-        self.denied = set()
+        self.denied, self.limits = set(), {}
         self.followers_lag = world.rng.random() < 0.5
         self.faults = []
         self.delay = world.rng.choice(DELAYS)

@@ -132,19 +132,20 @@ def asking(rng, folder, span):
             sends.append((moment + rng.random() * span, "commands", 0, [(stamp, None, value, [])]))
         sends.append((moment, topic, partition, kept))
     made.sends = [each for each in sorted(sends, key=lambda each: each[0]) if each[3]]
-    made.faults_of, made.ends = asking_faults, True
+    made.faults_of, made.ends = channel_faults, True
     return made
 
 
-def asking_faults(records, finished):
-    """What `sequencer verify` finds of channels that ask."""
+def channel_faults(records, finished):
+    """What `sequencer verify` finds of channels."""
     if not finished:
         return []
     settings = channel.ChannelSettings("p", LinearLabels(), 1_000_000, output_partitions=PARTITIONS)
     outputs = sorted(records["out"], key=lambda each: each.place)
     events = [json.loads(each.value) for each in records["events"]]
     inputs = sorted(records["in"], key=lambda each: each.place)
-    topics = (outputs, records["rejects"], events, records["commands"], records["wanted"])
+    asked = records.get("wanted", [])
+    topics = (outputs, records["rejects"], events, records["commands"], asked)
     verdict = channel.judge(settings, channel.Material(inputs, *topics))
     return [str(fault) for fault in verdict.faults]
 
