@@ -44,4 +44,4 @@ def short(text):
     return text if len(text) <= SAID_MAX else f"{text[:SAID_MAX]}…"
 
 
-__all__ = ["AIMS", "PLANTS", "found"]
+__all__ = ["AIMS", "PLANTS", "found", "short"]

@@ -13,8 +13,14 @@ from streaming.wire.topology import id_text
 from tests.simulated.faults import FAULTS
 from tests.simulated.kafka import NOTHING_KNOWN, Kafka
 from tests.simulated.network import Network
-from tests.simulated.outages import OUTAGES
-from tests.simulated.pipelines import ASKING_TOPICS, OTHERS, PIPELINES, TOPICS
+from tests.simulated.outages import OUTAGES, UNNOTICED
+from tests.simulated.pipelines import (
+    ASKING_TOPICS,
+    OTHERS,
+    PIPELINES,
+    TOPICS,
+    deliver_at_least_once,
+)
 from tests.simulated.planting import ANY
 from tests.simulated.refusing import refuse_some
 from tests.simulated.spark import Service
@@ -28,6 +34,9 @@ SHORT_SPANS, SHORT_FROM = (0.5, 0.5, 0.75, 1.5), 1_000_000
 """The same for seeds from this one on: twice the histories in the same time."""
 REFUSING_FROM = 2_000_000
 """In histories from this seed on Kafka refuses some records, and more faults come."""
+REPEATING_FROM = 4_000_000
+"""From this one on they deliver at least once: nothing is refused, and only such faults come as show
+without progress."""
 HEALED_SECONDS = 4.0
 """After that, all faults end: brokers are up, the network is whole."""
 LIMIT_SECONDS = 300.0
@@ -61,6 +70,7 @@ class History:
         lockable, synced = setting.random() < 0.7, setting.random() < 0.85
         if aim.folder is not None:
             lockable, synced = aim.folder, True
+        synced = synced or seed >= REPEATING_FROM
         self.storage = Storage(self.world, folder, lockable=lockable, synced=synced)
         self.pipeline = {**PIPELINES, **OTHERS}[self.discipline](
             rng, folder if lockable else "", self.span
@@ -69,7 +79,9 @@ class History:
         self.pipeline.plan = replace(self.pipeline.plan, part_records_max=part, sync=synced)
         if aim.folder and self.discipline == "channel":
             self.pipeline.plan = replace(self.pipeline.plan, folder=folder)
-        if seed >= REFUSING_FROM:
+        if seed >= REPEATING_FROM:
+            deliver_at_least_once(self.pipeline)
+        elif seed >= REFUSING_FROM:
             refuse_some(self.pipeline, self.kafka, setting)
         self.service = Service(self.world, self.kafka, self.pipeline, self.storage)
         transactional = rng.random() < 0.3
@@ -79,6 +91,8 @@ class History:
                 self.world.at(moment, send)
         count = rng.choice([0, 1, 2, 3, 5] if seed < REFUSING_FROM else [1, 2, 3, 5, 8])
         kinds = FAULTS if setting.random() < 0.5 else ALL_FAULTS
+        if seed >= REPEATING_FROM:
+            kinds = [each for each in kinds if each not in UNNOTICED]
         faults = [(rng.random() * self.span, rng.choice(kinds)(self, rng)) for _ in range(count)]
         if not any(re.search(aim.faults, text) for _, (text, _) in faults or [(0, ("", None))]):
             faults.append(self._aimed(aim.faults, rng))

@@ -136,11 +136,17 @@ def asking(rng, folder, span):
     return made
 
 
-def channel_faults(records, finished):
+def channel_faults(records, finished, *, repeats=False):
     """What `sequencer verify` finds of channels."""
     if not finished:
         return []
-    settings = channel.ChannelSettings("p", LinearLabels(), 1_000_000, output_partitions=PARTITIONS)
+    settings = channel.ChannelSettings(
+        "p",
+        LinearLabels(),
+        1_000_000,
+        output_partitions=PARTITIONS,
+        repeats_allowed=repeats,
+    )
     outputs = sorted(records["out"], key=lambda each: each.place)
     events = [json.loads(each.value) for each in records["events"]]
     inputs = sorted(records["in"], key=lambda each: each.place)
@@ -225,6 +231,17 @@ def judged(judge_topics, settings, records, finished):
     own = ("rejects", "events", "commands", "in")
     verdict = judge_topics(settings, Material(records["out"], *(records[name] for name in own)))
     return [str(fault) for fault in verdict.faults]
+
+
+def deliver_at_least_once(pipeline):
+    """Have a pipeline write without transactions; repeats are allowed then."""
+    pipeline.plan = replace(pipeline.plan, delivery="at-least-once")
+    if pipeline.plan.discipline == "channel":
+        pipeline.faults_of = partial(channel_faults, repeats=True)
+    else:
+        judge_topics, settings = pipeline.faults_of.args
+        settings = replace(settings, repeats_allowed=True)
+        pipeline.faults_of = partial(judged, judge_topics, settings)
 
 
 OTHERS = {"asking": asking}
