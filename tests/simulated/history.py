@@ -14,9 +14,9 @@ from tests.simulated.faults import FAULTS
 from tests.simulated.kafka import NOTHING_KNOWN, Kafka
 from tests.simulated.network import Network
 from tests.simulated.outages import OUTAGES
-from tests.simulated.pipelines import ASKING_TOPICS, OTHERS, PIPELINES, TOPICS
+from tests.simulated.pipelines import MORE_TOPICS, OTHERS, PIPELINES, TOPICS
 from tests.simulated.planting import ANY
-from tests.simulated.refusing import refuse_some
+from tests.simulated.refusing import REFUSALS, refuse_some
 from tests.simulated.spark import Service
 from tests.simulated.storage import TORN, Storage, simulated_disk
 from tests.simulated.world import World, simulated_time
@@ -26,7 +26,7 @@ SPANS = (1.5, 1.5, 3.0, 6.0)
 """Within so many seconds, one of them in each history, users send and faults begin."""
 SHORT_SPANS, SHORT_FROM = (0.5, 0.5, 0.75, 1.5), 1_000_000
 """The same for seeds from this one on: twice the histories in the same time."""
-REFUSING_FROM = 2_000_000
+REFUSING_SPANS, REFUSING_FROM = (0.75, 1.5, 3.0), 2_000_000
 """In histories from this seed on Kafka refuses some records, and more faults come."""
 HEALED_SECONDS = 4.0
 """After that, all faults end: brokers are up, the network is whole."""
@@ -53,11 +53,13 @@ class History:
     def __init__(self, seed, folder, *, keep=None, aim=ANY):
         self.seed, self.world = seed, World(seed)
         rng, setting = self.world.rng, random.Random(seed)
-        self.span = setting.choice(SPANS if seed < SHORT_FROM else SHORT_SPANS)
-        more = ASKING_TOPICS if aim.pipeline in OTHERS else {}
+        self.refuses = seed >= REFUSING_FROM or aim.refuses
+        spans = REFUSING_SPANS if self.refuses else SHORT_SPANS if seed >= SHORT_FROM else SPANS
+        self.span = setting.choice(spans)
+        drawn = setting.choice(sorted(PIPELINES | OTHERS)) if self.refuses else None
+        more = MORE_TOPICS.get(aim.pipeline or drawn, {})
         self.kafka = Kafka(self.world, {**TOPICS, **more})
-        self.discipline = rng.choice(sorted(PIPELINES))
-        self.discipline = aim.pipeline or self.discipline
+        self.discipline = aim.pipeline or drawn or rng.choice(sorted(PIPELINES))
         lockable, synced = setting.random() < 0.7, setting.random() < 0.85
         if aim.folder is not None:
             lockable, synced = aim.folder, True
@@ -69,7 +71,7 @@ class History:
         self.pipeline.plan = replace(self.pipeline.plan, part_records_max=part, sync=synced)
         if aim.folder and self.discipline == "channel":
             self.pipeline.plan = replace(self.pipeline.plan, folder=folder)
-        if seed >= REFUSING_FROM:
+        if self.refuses:
             refuse_some(self.pipeline, self.kafka, setting)
         self.service = Service(self.world, self.kafka, self.pipeline, self.storage)
         transactional = rng.random() < 0.3
@@ -77,8 +79,9 @@ class History:
             for transaction in ((1, False), (2, True)) if transactional else (None,):
                 send = partial(self._send, topic, partition, records, transaction)
                 self.world.at(moment, send)
-        count = rng.choice([0, 1, 2, 3, 5] if seed < REFUSING_FROM else [1, 2, 3, 5, 8])
+        count = rng.choice([1, 2, 3, 5, 8] if self.refuses else [0, 1, 2, 3, 5])
         kinds = FAULTS if setting.random() < 0.5 else ALL_FAULTS
+        kinds += REFUSALS if self.refuses else ()
         faults = [(rng.random() * self.span, rng.choice(kinds)(self, rng)) for _ in range(count)]
         if not any(re.search(aim.faults, text) for _, (text, _) in faults or [(0, ("", None))]):
             faults.append(self._aimed(aim.faults, rng))
@@ -219,6 +222,7 @@ class History:
         self.healed = True
         self.kafka.faults.clear()
         self.kafka.denied.clear()
+        self.kafka.narrowed.clear()
         self.storage.broken_until = 0.0
         for broker in self.kafka.brokers:
             broker.up, broker.cut_off, broker.knew = True, {}, NOTHING_KNOWN
