@@ -34,7 +34,7 @@ def what_is_refused_is_passed_over(put):
     def wrong(self):
         self._send()
         self.outbox.wait()
-        self.outbox.refusals.clear()
+        self.refusals.clear()
         finish(self)
 
     put(BatchProducer, "finish", wrong)
@@ -94,7 +94,7 @@ def a_refusal_ends_with_its_part(put):
     begin = BatchProducer.begin
 
     def wrong(self):
-        self.outbox.refusals.clear()
+        self.refusals.clear()
         begin(self)
 
     put(BatchProducer, "begin", wrong)
