@@ -80,8 +80,10 @@ class Partitions:
                 log, code = self._judged(broker, (topic.name, part.index), -1)
                 code, offset = code or (TIMED_OUT if broker.cut_off else 0), -1
                 code, named = DENIED_TOPIC if "topics" in self.denied else code, []
-                if not code and topic.name in self.limits:
-                    code, named = self.limits[topic.name].refusal(part.records)
+                limit = self.narrowed.get(topic.name) or self.limits.get(topic.name)
+                if not code and limit:
+                    code, named, refused = limit.refusal(part.records, broker.number)
+                    self.refused += [(topic.name, each.key, each.value) for each in refused]
                 if not code:
                     code, offset = self._append(log, request.transactional_id, part.records)
                 parts.append(
