@@ -92,7 +92,7 @@ class BatchProducer:
         self.ends: dict[TopicPartition, int] = {}
         """The offsets behind what was written."""
         self.refusals: list[Refusal] = []
-        """Records that Kafka refused for good, also in earlier sessions: nothing is committed then."""
+        """Records that Kafka refused for good, in earlier sessions too: nothing is committed."""
         self.in_charge: int | None = None
         """The broker that took the transaction."""
 

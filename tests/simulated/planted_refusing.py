@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from streaming.disciplines.inquiries import Inquiries
 from streaming.disciplines.undelivered import Dropping, LeavingOut
-from streaming.service.decisions import Decisions
 from streaming.service.query import Carrier
 from streaming.sink import outbox
 from streaming.sink.producer import BatchProducer
@@ -49,18 +48,6 @@ def only_the_newest_refusals_count(put):
         return again(self, context, {name: some[-1:] for name, some in found.items()})
 
     put(Carrier, "_again", wrong)
-
-
-@plant_in(refuses=True, needs="kill")
-def refusals_are_forgotten_by_the_next_start(put):
-    """What was refused is not noted in the checkpoint."""
-    put(Decisions, "add", lambda self, batch, findings: None)
-
-
-@plant_in(refuses=True)
-def refusals_hold_for_the_batches_behind(put):
-    """The next batches leave out what has the same name."""
-    put(Decisions, "findings", lambda self, batch: self.found[2])
 
 
 @plant_in("group", refuses=True)
