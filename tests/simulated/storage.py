@@ -52,6 +52,11 @@ class Storage:
         """The id of the query; empty where none was started."""
         return self.named.get(0, "")
 
+    @property
+    def is_begun(self):
+        """Whether a query was started, whose name is whole."""
+        return self.query() not in ("", TORN)
+
     def planned(self):
         """The last batch that was planned."""
         return max(self.offsets, default=-1)
