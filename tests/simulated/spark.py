@@ -1,7 +1,7 @@
 """What Spark does for a query: logs, batches, tasks, a state store; here without Spark.
 
 A batch is planned, logged, run and logged as done, as `MicroBatchExecution` does it; a failed task
-fails the batch, and the query is started again from its logs. Workers are processes that tasks
+fails the batch (or runs again: `attempts`), and the query is started again from its logs. Workers are processes that tasks
 share, one after the other; the driver that is killed leaves workers behind for a while.
 """
 
@@ -29,21 +29,16 @@ from streaming.sink.sink import Sink
 from streaming.source.losses import Acceptance
 from streaming.source.reader import Inputs, KafkaReader, rows_of_share
 from streaming.spark.failures import as_sequencer_error
-from tests.simulated.storage import GroupState
+from tests.simulated.attempts import LEFT_SECONDS, run_stage
+from tests.simulated.storage import LOST_SHARE, GroupState
 from tests.simulated.world import BEGAN_MS, Pipe, Process, wait
 
 PLANNING_SECONDS = 0.05
-LEFT_SECONDS = 3.0
-"""What a killed driver left behind lives for so long at most."""
 RESTART_SECONDS = 2.0
 TICK_SECONDS = 2.0
 TRIGGER_SECONDS = 0.2
 REPEATS, LOST = "repeats", "lost input"
 MISTAKES = (AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
-
-
-class TaskFailed(Exception):  # noqa: N818  (as Spark says it)
-    """A task of the batch failed, or its worker died."""
 
 
 class Service:
@@ -53,9 +48,10 @@ class Service:
     clocks of its machine are off. ``restart_seconds``: until another driver takes the place of one
     that died. ``newcomers``: what is to be done to new workers. ``accepts``: options that the next
     start is given, as to repeats and lost input; it is given them again where it does not get far.
-    ``surprises``: what no program that is right raises.
+    ``surprises``: what no program that is right raises. ``tries``: how often a task may fail.
     """
 
+    tries = 1
     driver = ended = first_failure = None
     batches = starts = restarts = 0
     clock_s = 0.0
@@ -247,19 +243,19 @@ class Driver(Process):
     def worker(self, stage):
         """A worker that has no task; a new one where there is none."""
         workers = self.workers[stage]
-        free = [each for each in workers if each.alive and not each.busy]
+        free = [each for each in workers if each.alive and not each.busy and not each.lost]
         if free:
             return self.world.rng.choice(free)
         new = Process(self.world, f"{stage} worker {len(workers)} of {self.name}")
         new.clock_s = self.clock_s
-        new.busy = False
+        new.busy = new.lost = False
         workers.append(new)
         for meet in self.service.newcomers:
             meet(new)
         return new
 
     def run_task(self, stage, work):
-        """Begin a task in a worker; what it comes to is known by :meth:`all_of`."""
+        """Begin a task in a worker; what it comes to is known by `run_stage`."""
         worker = self.worker(stage)
         worker.busy = True
         task = worker.start(work)
@@ -267,28 +263,6 @@ class Driver(Process):
         task.waiters.append(lambda: setattr(worker, "busy", False))
         task.worker = worker
         return task
-
-    def all_of(self, tasks):
-        """Wait for tasks: their results; TaskFailed as soon as one fails."""
-        for task in tasks:
-            task.waiters.append(lambda: self.task.wake(self.world.rng.expovariate(200)))
-        while True:
-            for task in tasks:
-                if task.error is not None:
-                    self._cancel(tasks)
-                    raise TaskFailed(f"{type(task.error).__name__}: {task.error}") from task.error
-                if not task.done and not task.worker.alive:
-                    self._cancel(tasks)
-                    raise TaskFailed(f"{task.worker.name} died")
-            if all(task.done for task in tasks):
-                return [task.result for task in tasks]
-            wait(0.5)
-
-    def _cancel(self, tasks):
-        """Spark ends what still runs, some time later: its worker goes with it."""
-        for task in tasks:
-            if not task.done and task.worker.alive:
-                self.world.at(self.world.rng.random(), task.worker.kill)
 
 
 class Frame:
@@ -308,19 +282,36 @@ class Frame:
 
     def collect(self):
         """Run the batch: the reports of its state partitions as texts."""
-        driver, service = self.driver, self.service
-        reads = [partial(self._read, share) for share in self.rows.shares]
-        packs = driver.all_of([driver.run_task("source", read) for read in reads])
-        rows = [row for some in packs for row in some]
-        if self.rows.here is not None:
-            rows = [(key, self.rows.here) for keys in service.keys.values() for key in keys]
-        service.world.rng.shuffle(rows)
-        tasks = []
-        for partition, keys in service.keys.items():
-            given = {key: [blob for shard, blob in rows if shard == key] for key in keys}
-            tasks += self._begin(partition, given)
-        reports = driver.all_of(tasks)
+        driver = self.driver
+        self.reads = [partial(self._begin_reading, share) for share in self.rows.shares]
+        self.packs = [[pack] for pack in run_stage(driver, self.reads)]
+        self._shuffle()
+        parts = [partial(self._begin, partition) for partition in self.service.keys]
+        reports = run_stage(driver, parts, self._fetch_again)
         return [text for text in reports if isinstance(text, str)]
+
+    def _begin_reading(self, share):
+        return [self.driver.run_task("source", partial(self._read, share))]
+
+    def _shuffle(self):
+        """The rows for the shards, which come in any order."""
+        rows = [row for some in self.packs for packs in some for row in packs]
+        if self.rows.here is not None:
+            rows = [(key, self.rows.here) for keys in self.service.keys.values() for key in keys]
+        self.driver.world.rng.shuffle(rows)
+        self.given = rows
+
+    def _fetch_again(self):
+        """Some of what was read may be lost with its executor: it is read again."""
+        rng = self.driver.world.rng
+        is_lost = rng.random() < LOST_SHARE
+        lost = [
+            number for number in range(len(self.packs)) if is_lost and rng.random() < LOST_SHARE
+        ]
+        for number in lost:
+            self.packs[number] = run_stage(self.driver, [self.reads[number]])
+        self._shuffle()
+        return is_lost
 
     def _read(self, share):
         packs = rows_of_share(share, self.inputs, RECORD, self.service.making)
@@ -331,8 +322,10 @@ class Frame:
         yield from rows_of_share(share, self.inputs, RECORD, self.service.making)
         TaskContext._setTaskContext(self.task)
 
-    def _begin(self, partition, given):
-        """The two stages of a state partition: the operator, and the sink behind it."""
+    def _begin(self, partition):
+        """The two halves of a state partition's task: the operator, and the sink behind it."""
+        keys = self.service.keys[partition]
+        given = {key: [blob for shard, blob in self.given if shard == key] for key in keys}
         driver, pipe = self.driver, Pipe(self.service.world)
         driver.pipes.append(pipe)
         operator = driver.run_task("operator", lambda: self._step(partition, given, pipe))
