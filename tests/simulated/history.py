@@ -10,8 +10,10 @@ from functools import partial
 from streaming.source.positions import Log as Was
 from streaming.source.positions import begin_of, logs_in, offsets_in
 from streaming.wire.topology import id_text
+from tests.simulated import kinds
 from tests.simulated.faults import FAULTS
 from tests.simulated.kafka import NOTHING_KNOWN, Kafka
+from tests.simulated.marking import PROGRESS
 from tests.simulated.network import Network
 from tests.simulated.outages import OUTAGES
 from tests.simulated.pipelines import ASKING_TOPICS, OTHERS, PIPELINES, TOPICS
@@ -51,30 +53,39 @@ class History:
         self.seed, self.world = seed, World(seed)
         rng, setting = self.world.rng, random.Random(seed)
         self.span = setting.choice(SPANS if seed < SHORT_FROM else SHORT_SPANS)
-        more = ASKING_TOPICS if aim.pipeline in OTHERS else {}
+        self.kinds = kinds.drawn(seed, aim.kind)
+        aimed = aim.pipeline or (kinds.CHANGING if self.kinds.rules else None)
+        more = ASKING_TOPICS if aimed in OTHERS else kinds.TOPICS.get(aimed, {})
+        more = {**more, PROGRESS: 1} if self.kinds.marks else more
         self.kafka = Kafka(self.world, {**TOPICS, **more})
         self.discipline = rng.choice(sorted(PIPELINES))
-        self.discipline = aim.pipeline or self.discipline
+        self.discipline = aimed or self.discipline
         lockable, synced = setting.random() < 0.7, setting.random() < 0.85
         if aim.folder is not None:
             lockable, synced = aim.folder, True
         self.storage = Storage(self.world, folder, lockable=lockable, synced=synced)
-        self.pipeline = {**PIPELINES, **OTHERS}[self.discipline](
+        self.pipeline = {**PIPELINES, **OTHERS, **kinds.PIPELINES}[self.discipline](
             rng, folder if lockable else "", self.span
         )
         part = aim.part or setting.choice(PARTS)
-        self.pipeline.plan = replace(self.pipeline.plan, part_records_max=part, sync=synced)
-        if aim.folder and self.discipline == "channel":
-            self.pipeline.plan = replace(self.pipeline.plan, folder=folder)
+        new = {"part_records_max": part, "sync": synced}
+        new |= {"progress": PROGRESS} if self.kinds.marks else {}
+        new |= {"folder": folder} if aim.folder and self.discipline == "channel" else {}
+        self.pipeline.plan = replace(self.pipeline.plan, **new)
+        self.pipeline.others = [replace(each, **new) for each in self.pipeline.others]
+        self.storage.retained = self.kinds.retained
+        self.storage.takes_decisions = self.kinds.decisions
         self.service = Service(self.world, self.kafka, self.pipeline, self.storage)
+        self.service.tries = self.kinds.tries
         transactional = rng.random() < 0.3
         for moment, topic, partition, records in self.pipeline.sends:
             for transaction in ((1, False), (2, True)) if transactional else (None,):
                 send = partial(self._send, topic, partition, records, transaction)
                 self.world.at(moment, send)
         count = rng.choice([0, 1, 2, 3, 5])
-        kinds = FAULTS if setting.random() < 0.5 else ALL_FAULTS
-        faults = [(rng.random() * self.span, rng.choice(kinds)(self, rng)) for _ in range(count)]
+        some = FAULTS if setting.random() < 0.5 else ALL_FAULTS
+        some += kinds.KINDS if self.kinds != kinds.Kinds() else ()
+        faults = [(rng.random() * self.span, rng.choice(some)(self, rng)) for _ in range(count)]
         if not any(re.search(aim.faults, text) for _, (text, _) in faults or [(0, ("", None))]):
             faults.append(self._aimed(aim.faults, rng))
         self.faults = [each for n, each in enumerate(faults) if keep is None or n in keep]
@@ -87,8 +98,9 @@ class History:
 
     def _aimed(self, wanted, rng):
         """One of all kinds of faults, whose text matches a regular expression."""
+        every = ALL_FAULTS + (kinds.KINDS if self.kinds != kinds.Kinds() else ())
         for _ in range(DRAWS_MAX):
-            text, act = rng.choice(ALL_FAULTS)(self, rng)
+            text, act = rng.choice(every)(self, rng)
             if re.search(wanted, text):
                 return rng.random() * self.span, (text, act)
         raise AssertionError(f"no fault is like {wanted}")
@@ -122,7 +134,8 @@ class History:
     def went_back(self):
         """The checkpoint is one of before: what it reads next may be gone, what is lost not read."""
         self.must_end = ""
-        planned = [entry[0] for entry in self.storage.offsets.values() if entry != TORN]
+        entries = [*self.storage.offsets.values(), *self.storage.purged.values()]
+        planned = [entry[0] for entry in entries if entry != TORN]
         plans = enumerate(self.storage.ever)
         self.forgotten = {number for number, (_, end) in plans if end not in planned}
         for (topic, partition), log in self.kafka.logs.items():

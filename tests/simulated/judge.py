@@ -5,6 +5,7 @@ from __future__ import annotations
 from kafka.record.default_records import DefaultRecordBatch
 
 from streaming.verify.records import Record
+from tests.simulated.marking import PROGRESS, mark_faults
 
 DAY_MS = 86_400_000
 """A timer that is due within it may be one of a clock that went back."""
@@ -63,6 +64,8 @@ def faults_of(history):
     if history.pipeline.ends and history.finished and not history.storage.waits(DAY_MS):
         left = len(records["in"]) - len(records["out"]) - len(records["rejects"])
         faults += [f"{left} messages are neither delivered nor rejected"] if left else []
+    if PROGRESS in records and read is None:
+        faults += mark_faults(history, records)
     return faults + history.pipeline.faults_of(records, history.finished)
 
 

@@ -23,19 +23,21 @@ class Aim:
     ``pipeline``: its name. ``faults``: a regular expression that one of the faults matches.
     ``folder``: whether the checkpoint is a folder on a disk that is waited for, with what is held in
     files, or an object store. ``part``: how many records a transaction has at most.
+    ``kind``: of those of `kinds`.
     """
 
     pipeline: str | None = None
     faults: str = ""
     folder: bool | None = None
     part: int | None = None
+    kind: str = ""
 
     def __str__(self):
         """Say it in a few words."""
         where = {None: "", True: "on a folder", False: "on an object store"}[self.folder]
         part = f"parts of {self.part}" if self.part else ""
         faults = self.faults.replace("|", " or ").replace("\\", "")
-        return ", ".join(filter(None, [self.pipeline, where, part, faults]))
+        return ", ".join(filter(None, [self.pipeline, self.kind, where, part, faults]))
 
 
 ANY = Aim()
@@ -48,9 +50,9 @@ def plant(make, aim=ANY):
     return make
 
 
-def plant_in(pipeline=None, *, needs="", folder=None, part=None):
+def plant_in(pipeline=None, *, needs="", folder=None, part=None, kind=""):
     """The same; it is looked for in histories that have all this."""
-    return partial(plant, aim=Aim(pipeline, needs, folder, part))
+    return partial(plant, aim=Aim(pipeline, needs, folder, part, kind))
 
 
 @contextmanager

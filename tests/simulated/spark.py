@@ -22,10 +22,11 @@ from streaming.disciplines.source import Limits, Reading
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import Fenced, JobFailed, SequencerError
 from streaming.service.histories import settle_alone
+from streaming.service.marks import MarksWriter
 from streaming.service.query import BatchFailed, Carrier, Progress
 from streaming.sink.claim import Claim
 from streaming.sink.fences import Fences
-from streaming.sink.sink import Sink
+from streaming.sink.sink import Sink, Written
 from streaming.source.losses import Acceptance
 from streaming.source.reader import Inputs, KafkaReader, rows_of_share
 from streaming.spark.failures import as_sequencer_error
@@ -60,6 +61,7 @@ class Service:
 
     def __init__(self, world, kafka, pipeline, storage):
         self.world, self.kafka, self.plan = world, kafka, pipeline.plan
+        self.plans = [pipeline.plan, *pipeline.others]
         self.making, self.operator = pipeline.making, pipeline.operator
         self.storage, plan = storage, self.plan
         self.reads_itself = not issubclass(self.operator, ExchangeOperator)
@@ -72,6 +74,10 @@ class Service:
             )
             for partition in range(plan.state_partitions)
         }
+
+    def plan_of_now(self):
+        """What the file says when a query starts; rules may be others than before."""
+        return self.world.rng.choice(self.plans) if self.plans[1:] else self.plan
 
     def start(self):
         """Begin with a driver; another one takes its place when it dies."""
@@ -121,6 +127,7 @@ class Driver(Process):
         self.workers = {"source": [], "operator": [], "sink": []}
         self.pipes = []
         self.fences, self.claim, self.accepted = Fences(), None, None
+        self.marks, self.written = None, Written()
         self.at_death.append(self._died)
         self.works = True
         self.said, self.alike = "", 0
@@ -142,8 +149,9 @@ class Driver(Process):
         while True:
             carrier = None
             try:
-                carrier = self._start(self.service.plan)
-                self._query(self.service.plan, carrier)
+                plan = self.service.plan_of_now()
+                carrier = self._start(plan)
+                self._query(plan, carrier)
             except Exception as error:  # noqa: BLE001  (noted; what it means is judged)
                 self.service.surprises += _surprises(error)
                 failure = _cause(error)
@@ -185,9 +193,27 @@ class Driver(Process):
             is_remembered=is_remembered,
             shards={s: Totals.from_json(t) for s, t in storage.totals.items()},
         )
-        carrier = Carrier(plan, progress, storage, lambda _progress: None, self.claim)
+        if plan.progress:
+            self._mark(plan, progress)
+        carrier = Carrier(plan, progress, storage, self._note, self.claim)
         carrier.begin(storage.name_query(f"query-{self.service.starts}"))
         return carrier
+
+    def _mark(self, plan, progress):
+        """Have progress marks written, as `streaming.service.pipeline.Pipeline.start` does."""
+        progress.written = self.written
+        self.marks = MarksWriter(plan, self.storage, progress, self._say, self.marks)
+        self.marks.begin(self.storage.noted if progress.in_doubt < 0 else -1)
+
+    def _say(self, text, **_more):
+        self.world.note(text)
+
+    def _note(self, progress):
+        """What the service does when a batch is written."""
+        if self.marks is not None:
+            self.written = progress.written
+            self.marks.note(progress.batch)
+            self.storage.note(progress)
 
     def _query(self, plan, carrier):
         storage = self.storage
@@ -220,7 +246,7 @@ class Driver(Process):
                 carrier(Frame(self, plan, source, batch, now_ms), batch)
             except BatchFailed as failed:
                 raise failed from carrier.failure
-            storage.totals = {s: t.to_json() for s, t in carrier.progress.shards.items()}
+            storage.note(carrier.progress)
             storage.log_commit(batch)
             self.service.batches += 1
             batch, start = batch + 1, end
