@@ -6,6 +6,7 @@ import time
 
 from tests.simulated import (
     planted_here,
+    planted_kinds,
     planted_mends,
     planted_reading,
     planted_starts,
@@ -14,7 +15,7 @@ from tests.simulated import (
 from tests.simulated.planting import AIMS, PLANTS, planted
 from tests.simulated.run import run
 
-ALL = (planted_here, planted_mends, planted_reading, planted_starts, planted_writing)
+ALL = (planted_here, planted_kinds, planted_mends, planted_reading, planted_starts, planted_writing)
 """Modules whose plants are among `PLANTS`."""
 BROKEN = re.compile("TypeError|AttributeError|NameError")
 """What a plant raises that was written for another service."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from sequencer import LinearLabels
 from sequencer.channels import Skip, Wait
 from streaming.verify import channel
+from tests.simulated.outages import power_cut
 from tests.simulated.pipelines import ASKING_TOPICS, PARTITIONS, asking
 
 FROM = 3_000_000
@@ -119,7 +120,26 @@ def restarted(history, rng):
     return "kill the driver some times", act
 
 
-KINDS = (lost_worker, lost_worker, lost_and_paused, lost_and_paused, restarted)
+def power_cut_when_deciding(history, rng):
+    """The power is cut when the service has just written what it decided."""
+    _, cut = power_cut(history, rng)
+    seconds = rng.choice([0.0005, 0.005, 0.05])
+
+    def act():
+        history.service.restart_seconds = 0.05
+        history.storage.at_decision.append(decided)
+        history.service.driver.kill()
+
+    def decided():
+        history.world.at(history.world.rng.expovariate(1 / seconds), cut)
+
+    return "a power cut when decisions are written", act
+
+
+KINDS = (
+    *(lost_worker, lost_worker, lost_and_paused, lost_and_paused),
+    *(restarted, power_cut_when_deciding),
+)
 
 
 # --- Rules that change.

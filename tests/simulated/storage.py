@@ -49,7 +49,7 @@ class Storage:
         self.named = {}
         self.ever = []
         self.broken_until = 0.0
-        self.at_sync = []
+        self.at_sync, self.at_decision = [], []
         self.disk = Disk(self.folder)
         self.syncing_s = world.rng.choice(SYNCING_SECONDS)
 
@@ -111,6 +111,8 @@ class Storage:
         self.kept = json.dumps(values)
         if is_slow:
             self.written["decisions", 0] = self.world.now
+            for _ in range(min(1, len(self.at_decision))):
+                self.at_decision.pop()()
             if self.synced:
                 wait(self.world.rng.expovariate(1 / self.syncing_s))
             self._sync("decisions")
