@@ -11,6 +11,7 @@ from sequencer.channels import Skip, Wait
 from streaming.verify import channel
 from tests.simulated.outages import power_cut
 from tests.simulated.pipelines import ASKING_TOPICS, PARTITIONS, asking
+from tests.simulated.spark import Driver
 
 FROM = 3_000_000
 HELD_MAX = (10_000, 10_000, 3)
@@ -136,9 +137,42 @@ def power_cut_when_deciding(history, rng):
     return "a power cut when decisions are written", act
 
 
+def deposed_of_outputs(history, rng):
+    """Whoever marks progress after a restart finds a broker that led the outputs and does not know."""
+    number, seconds, later_s = rng.randrange(3), 12.0, rng.choice([0.3, 1.0, 3.0])
+    begun = []
+
+    def fault(connection, request, fate):
+        if not begun or not isinstance(connection.network.process, Driver):
+            return
+        if type(request).__name__ == "MetadataRequest" and connection.node != number:
+            fate.lost = {each.name for each in request.topics} >= {"in", "out"}
+
+    def act():
+        if all(each.up and not each.cut_off for each in history.kafka.brokers):
+            for (topic, _), log in history.kafka.logs.items():
+                log.lead(number if topic == "out" else (number + 1) % 3)
+            history.kafka.cut_off(number)
+            history.heal_after(seconds)
+            history.kafka.faults.append(fault)
+            history.world.at(later_s, begin)
+            history.world.at(seconds, back)
+
+    def begin():
+        begun.append(number)
+        history.service.driver.kill()
+
+    def back():
+        history.kafka.start(number)
+        if fault in history.kafka.faults:
+            history.kafka.faults.remove(fault)
+
+    return "who marks progress finds a deposed leader of outputs", act
+
+
 KINDS = (
     *(lost_worker, lost_worker, lost_and_paused, lost_and_paused),
-    *(restarted, power_cut_when_deciding),
+    *(restarted, power_cut_when_deciding, deposed_of_outputs),
 )
 
 
