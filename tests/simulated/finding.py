@@ -6,6 +6,7 @@ import time
 
 from tests.simulated import (
     planted_here,
+    planted_kinds,
     planted_mends,
     planted_reading,
     planted_refusing,
@@ -17,6 +18,7 @@ from tests.simulated.run import run
 
 ALL = (
     planted_here,
+    planted_kinds,
     planted_mends,
     planted_reading,
     planted_refusing,

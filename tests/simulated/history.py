@@ -10,8 +10,10 @@ from functools import partial
 from streaming.source.positions import Log as Was
 from streaming.source.positions import begin_of, logs_in, offsets_in
 from streaming.wire.topology import id_text
+from tests.simulated import kinds
 from tests.simulated.faults import FAULTS
 from tests.simulated.kafka import NOTHING_KNOWN, Kafka
+from tests.simulated.marking import PROGRESS
 from tests.simulated.network import Network
 from tests.simulated.outages import OUTAGES, UNNOTICED
 from tests.simulated.pipelines import (
@@ -34,9 +36,7 @@ SHORT_SPANS, SHORT_FROM = (0.5, 0.5, 0.75, 1.5), 1_000_000
 """The same for seeds from this one on: twice the histories in the same time."""
 REFUSING_SPANS, REFUSING_FROM = (0.75, 1.5, 3.0), 2_000_000
 """In histories from this seed on Kafka refuses some records, and more faults come."""
-SPARK_FROM = 3_000_000
-"""From this one on nothing is refused any more."""
-REPEATING_FROM = 4_000_000
+REPEATING_FROM = kinds.UNTIL
 """From this one on they deliver at least once: nothing is refused, and only such faults come as show
 without progress."""
 HEALED_SECONDS = 4.0
@@ -54,7 +54,7 @@ ALL_FAULTS = FAULTS + OUTAGES + ZOMBIES
 
 def refuses(seed, aim):
     """Whether Kafka refuses some records in a seed's history."""
-    return REFUSING_FROM <= seed < SPARK_FROM or aim.refuses
+    return REFUSING_FROM <= seed < kinds.FROM or aim.refuses
 
 
 class History:
@@ -73,40 +73,42 @@ class History:
         repeats_deliveries = seed >= REPEATING_FROM and not aim.refuses
         spans = REFUSING_SPANS if self.refuses else SHORT_SPANS if seed >= SHORT_FROM else SPANS
         self.span = setting.choice(spans)
+        self.kinds = kinds.drawn(seed, aim.kind)
         drawn = setting.choice(sorted(PIPELINES | OTHERS)) if self.refuses else None
-        more = MORE_TOPICS.get(aim.pipeline or drawn, {})
+        aimed = aim.pipeline or drawn or (kinds.CHANGING if self.kinds.rules else None)
+        more = {**MORE_TOPICS, **kinds.TOPICS}.get(aimed, {})
+        more = {**more, PROGRESS: 1} if self.kinds.marks else more
         self.kafka = Kafka(self.world, {**TOPICS, **more})
-        self.discipline = aim.pipeline or drawn or rng.choice(sorted(PIPELINES))
+        self.discipline = rng.choice(sorted(PIPELINES)) if drawn is None else drawn
+        self.discipline = aimed or self.discipline
         lockable, synced = setting.random() < 0.7, setting.random() < 0.85
         if aim.folder is not None:
             lockable, synced = aim.folder, True
         synced = synced or repeats_deliveries
         self.storage = Storage(self.world, folder, lockable=lockable, synced=synced)
-        self.pipeline = {**PIPELINES, **OTHERS}[self.discipline](
+        self.pipeline = {**PIPELINES, **OTHERS, **kinds.PIPELINES}[self.discipline](
             rng, folder if lockable else "", self.span
         )
         part = aim.part or setting.choice(PARTS)
-        self.pipeline.plan = replace(self.pipeline.plan, part_records_max=part, sync=synced)
-        if aim.folder and self.discipline == "channel":
-            self.pipeline.plan = replace(self.pipeline.plan, folder=folder)
+        new = {"part_records_max": part, "sync": synced}
+        new |= {"progress": PROGRESS} if self.kinds.marks else {}
+        new |= {"folder": folder} if aim.folder and self.discipline == "channel" else {}
+        self.pipeline.plan = replace(self.pipeline.plan, **new)
+        self.pipeline.others = [replace(each, **new) for each in self.pipeline.others]
+        self.storage.retained = self.kinds.retained
+        self.storage.takes_decisions = self.kinds.decisions
         if repeats_deliveries:
             deliver_at_least_once(self.pipeline)
         if self.refuses:
             refuse_some(self.pipeline, self.kafka, setting)
         self.service = Service(self.world, self.kafka, self.pipeline, self.storage)
+        self.service.tries = self.kinds.tries
         transactional = rng.random() < 0.3
         for moment, topic, partition, records in self.pipeline.sends:
             for transaction in ((1, False), (2, True)) if transactional else (None,):
                 send = partial(self._send, topic, partition, records, transaction)
                 self.world.at(moment, send)
-        count = rng.choice([1, 2, 3, 5, 8] if seed >= REFUSING_FROM else [0, 1, 2, 3, 5])
-        kinds = FAULTS if setting.random() < 0.5 else ALL_FAULTS
-        if repeats_deliveries:
-            kinds = tuple(each for each in kinds if each not in UNNOTICED)
-        kinds += REFUSALS if self.refuses else ()
-        faults = [(rng.random() * self.span, rng.choice(kinds)(self, rng)) for _ in range(count)]
-        if not any(re.search(aim.faults, text) for _, (text, _) in faults or [(0, ("", None))]):
-            faults.append(self._aimed(aim.faults, rng))
+        faults = self._drawn(aim, rng, setting)
         self.faults = [each for n, each in enumerate(faults) if keep is None or n in keep]
         self.healed = self.finished = False
         self.copies = 0
@@ -115,10 +117,24 @@ class History:
         self.repeats = False
         self.forgotten = set()
 
+    def _drawn(self, aim, rng, setting):
+        """The faults that come, with their moments."""
+        count = rng.choice([1, 2, 3, 5, 8] if self.seed >= REFUSING_FROM else [0, 1, 2, 3, 5])
+        some = FAULTS if setting.random() < 0.5 else ALL_FAULTS
+        if self.pipeline.plan.delivery == "at-least-once":
+            some = tuple(each for each in some if each not in UNNOTICED)
+        some += REFUSALS if self.refuses else ()
+        some += kinds.KINDS if self.kinds != kinds.Kinds() else ()
+        faults = [(rng.random() * self.span, rng.choice(some)(self, rng)) for _ in range(count)]
+        if not any(re.search(aim.faults, text) for _, (text, _) in faults or [(0, ("", None))]):
+            faults.append(self._aimed(aim.faults, rng))
+        return faults
+
     def _aimed(self, wanted, rng):
         """One of all kinds of faults, whose text matches a regular expression."""
+        every = ALL_FAULTS + (kinds.KINDS if self.kinds != kinds.Kinds() else ())
         for _ in range(DRAWS_MAX):
-            text, act = rng.choice(ALL_FAULTS)(self, rng)
+            text, act = rng.choice(every)(self, rng)
             if re.search(wanted, text):
                 return rng.random() * self.span, (text, act)
         raise AssertionError(f"no fault is like {wanted}")
@@ -152,7 +168,8 @@ class History:
     def went_back(self):
         """The checkpoint is one of before: what it reads next may be gone, what is lost not read."""
         self.must_end = ""
-        planned = [entry[0] for entry in self.storage.offsets.values() if entry != TORN]
+        entries = [*self.storage.offsets.values(), *self.storage.purged.values()]
+        planned = [entry[0] for entry in entries if entry != TORN]
         plans = enumerate(self.storage.ever)
         self.forgotten = {number for number, (_, end) in plans if end not in planned}
         for (topic, partition), log in self.kafka.logs.items():

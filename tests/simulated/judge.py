@@ -8,6 +8,7 @@ from kafka.record.default_records import DefaultRecordBatch
 
 from streaming.verify.accounts import REFUSALS
 from streaming.verify.records import Record
+from tests.simulated.marking import PROGRESS, mark_faults
 
 DAY_MS = 86_400_000
 """A timer that is due within it may be one of a clock that went back."""
@@ -68,6 +69,8 @@ def faults_of(history):
         faults += [f"{left} messages are neither delivered nor rejected"] if left else []
     if "InputLost" not in history.may_end:
         faults += unfounded(history, records)
+    if PROGRESS in records and read is None:
+        faults += mark_faults(history, records)
     return faults + history.pipeline.faults_of(records, history.finished)
 
 

@@ -206,7 +206,7 @@ def restore_backup(history, rng):
     seconds = rng.random() * 2
 
     def act():
-        if not history.storage.query():
+        if not history.storage.is_begun:
             return  # there is nothing to copy
         restore = history.storage.backup()
 
@@ -227,7 +227,7 @@ def restored_and_accepted(history, rng):
     text, act = restore_backup(history, rng)
 
     def accept():
-        if history.storage.query():
+        if history.storage.is_begun:
             history.repeats = True
             history.service.accepts |= {REPEATS}
             act()
@@ -240,7 +240,7 @@ def lost_and_accepted(history, rng):
     partition, share = rng.randrange(2), rng.choice([0.5, 1.0])
 
     def act():
-        if not history.storage.query():
+        if not history.storage.is_begun:
             return
         for process in history.service.processes():
             process.kill()

@@ -9,7 +9,7 @@ from tests.simulated.logs import Log
 
 OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER, TIMED_OUT = 1, 3, 6, 7
 BAD_STATE, FENCED_EPOCH, UNKNOWN_EPOCH, UNKNOWN_ID = 48, 74, 75, 100
-DENIED_TOPIC = 29
+DENIED_TOPIC, NOT_YET = 29, 78
 LATEST = -1
 LOOK_SECONDS = 0.02
 REPLICATION_SECONDS = 5.0
@@ -21,7 +21,7 @@ class View:
     What others delete or compact there since, it still has.
     """
 
-    read = Log.read
+    read, behind = Log.read, None
 
     def __init__(self, log):
         self.topic, self.partition = log.topic, log.partition
@@ -118,8 +118,12 @@ class Partitions:
                 place = (topic.name, part.partition_index)
                 log, code = self._judged(broker, place, part.current_leader_epoch)
                 offset = epoch = -1
+                if part.timestamp == LATEST and not request.isolation_level and not code:
+                    code, latest = (0, log.end) if log.behind is None else (NOT_YET, -1)
+                else:
+                    latest = log.stable
                 if not code:
-                    offset = log.stable if part.timestamp == LATEST else log.first
+                    offset = latest if part.timestamp == LATEST else log.first
                     epoch = log.leader_epoch
                 parts.append(
                     Answer(

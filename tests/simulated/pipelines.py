@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from sequencer import LinearLabels
@@ -47,7 +47,8 @@ class Pipeline:
     """One pipeline; ``sends`` are (moment, topic, partition, records) in the order of each partition.
 
     ``faults_of(records, finished)`` judges the committed records of the topics by name. ``ends``:
-    nothing waits for ever, so at the end each message is delivered or rejected.
+    nothing waits for ever, so at the end each message is delivered or rejected. ``others``: plans that
+    a start may have instead.
     """
 
     plan: object
@@ -57,6 +58,7 @@ class Pipeline:
     faults_of: object
     ends: bool = False
     outputs: tuple = ("out",)
+    others: list = field(default_factory=list)
 
 
 def common(**more):

@@ -1,4 +1,4 @@
-# ruff: noqa: ARG001, ARG005  (what replaces a function takes its arguments)
+# ruff: noqa: ARG005  (what replaces a function takes its arguments)
 """Faults planted behind the step: between stages, in the sink, in what brokers are asked."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from streaming.sink.parts import Parts
 from streaming.sink.producer import BatchProducer
 from streaming.wire import brokers
 from streaming.wire.topology import Topology
-from tests.simulated import spark, world
+from tests.simulated import attempts, frames, world
 from tests.simulated.planting import plant, plant_in
 
 # --- The stream between operator and sink ---
@@ -294,7 +294,7 @@ def leaders_are_looked_for_once(put):
 @plant
 def state_is_committed_before_the_batch_is_written(put):
     """Steps 4 and 5 are swapped."""
-    write = spark.Frame._write
+    write = frames.Frame._write
 
     def wrong(self, partition, pipe, operator):
         rows = list(pipe)
@@ -302,23 +302,24 @@ def state_is_committed_before_the_batch_is_written(put):
         self.service.storage.commits.setdefault(self.batch, "done")
         return write(self, partition, rows, operator)
 
-    put(spark.Frame, "_write", wrong)
+    put(frames.Frame, "_write", wrong)
 
 
 @plant
 def a_batch_is_done_when_one_partition_is(put):
     """The driver does not wait for all tasks."""
 
-    def wrong(self, tasks):
+    def wrong(_driver, begins, _fetch_again=None):
+        tasks = [task for begin in begins for task in begin()]
         while not any(task.done and task.error is None for task in tasks):
             if any(task.error for task in tasks):
-                raise spark.TaskFailed("a task failed")
+                raise attempts.TaskFailed("a task failed")
             if not any(task.worker.alive for task in tasks):
-                raise spark.TaskFailed("all are dead")
-            spark.wait(0.05)
+                raise attempts.TaskFailed("all are dead")
+            world.wait(0.05)
         return [task.result for task in tasks if task.done and task.error is None]
 
-    put(spark.Driver, "all_of", wrong)
+    put(frames, "run_stage", wrong)
 
 
 @plant_in(needs="kill|bad network")

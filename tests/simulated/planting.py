@@ -24,6 +24,7 @@ class Aim:
     ``folder``: whether the checkpoint is a folder on a disk that is waited for, with what is held in
     files, or an object store. ``part``: how many records a transaction has at most. ``refuses``:
     whether Kafka refuses some records, as it does for late seeds.
+    ``kind``: of those of `kinds`.
     """
 
     pipeline: str | None = None
@@ -31,6 +32,7 @@ class Aim:
     folder: bool | None = None
     part: int | None = None
     refuses: bool = False
+    kind: str = ""
 
     def __str__(self):
         """Say it in a few words."""
@@ -38,7 +40,8 @@ class Aim:
         part = f"parts of {self.part}" if self.part else ""
         faults = self.faults.replace("|", " or ").replace("\\", "")
         refuses = "records are refused" if self.refuses else ""
-        return ", ".join(filter(None, [self.pipeline, where, part, refuses, faults]))
+        parts = [self.pipeline, self.kind, where, part, refuses, faults]
+        return ", ".join(filter(None, parts))
 
 
 ANY = Aim()
@@ -51,9 +54,9 @@ def plant(make, aim=ANY):
     return make
 
 
-def plant_in(pipeline=None, *, needs="", folder=None, part=None, refuses=False):
+def plant_in(pipeline=None, *, needs="", folder=None, part=None, refuses=False, kind=""):
     """The same; it is looked for in histories that have all this."""
-    return partial(plant, aim=Aim(pipeline, needs, folder, part, refuses))
+    return partial(plant, aim=Aim(pipeline, needs, folder, part, refuses, kind))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from streaming.sink import producer
 from streaming.wire import brokers, record_batch
 from tests.simulated.history import History, refuses
 from tests.simulated.judge import faults_of
+from tests.simulated.marking import replaced
 from tests.simulated.network import Manager, Network
 from tests.simulated.planting import ANY
 
@@ -35,6 +36,7 @@ def on_simulated_machines(body_bytes_max=BODY_BYTES_MAX):
         (query, "say_commands"): lambda *_arguments, **_more: None,
         (producer, "SENT_BYTES_MIN"): 1,
         (record_batch, "BODY_BYTES_MAX"): body_bytes_max,
+        **replaced(),
         (shard_files, "FILE_BYTES_MIN"): FILE_BYTES_MIN,
         (held_records, "PIECE_BYTES"): PIECE_BYTES,
         (held_records, "SEGMENT_BYTES"): 2 * PIECE_BYTES,

@@ -1,49 +1,38 @@
 """What Spark does for a query: logs, batches, tasks, a state store; here without Spark.
 
 A batch is planned, logged, run and logged as done, as `MicroBatchExecution` does it; a failed task
-fails the batch, and the query is started again from its logs. Workers are processes that tasks
+fails the batch (or runs again: `attempts`), and the query is started again from its logs. Workers are processes that tasks
 share, one after the other; the driver that is killed leaves workers behind for a while.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from types import SimpleNamespace
-
-import pyarrow as pa
-from pyspark import TaskContext
-
 from streaming.arrow.pack import PACKED
 from streaming.arrow.schemas import RECORD
 from streaming.arrow.totals import Totals
 from streaming.disciplines.exchange import ExchangeOperator
-from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.source import Limits, Reading
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import Fenced, JobFailed, SequencerError
 from streaming.service.histories import settle_alone
+from streaming.service.marks import MarksWriter
 from streaming.service.query import BatchFailed, Carrier, Progress
 from streaming.sink.claim import Claim
 from streaming.sink.fences import Fences
-from streaming.sink.sink import Sink
+from streaming.sink.sink import Written
 from streaming.source.losses import Acceptance
-from streaming.source.reader import Inputs, KafkaReader, rows_of_share
+from streaming.source.reader import Inputs, KafkaReader
 from streaming.spark.failures import as_sequencer_error
-from tests.simulated.storage import GroupState
-from tests.simulated.world import BEGAN_MS, Pipe, Process, wait
+from tests.simulated.attempts import LEFT_SECONDS
+from tests.simulated.frames import Frame
+from tests.simulated.world import BEGAN_MS, Process, wait
 
 PLANNING_SECONDS = 0.05
-LEFT_SECONDS = 3.0
-"""What a killed driver left behind lives for so long at most."""
 RESTART_SECONDS = 2.0
 TICK_SECONDS = 2.0
 TRIGGER_SECONDS = 0.2
 REPEATS, LOST = "repeats", "lost input"
 MISTAKES = (AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
-
-
-class TaskFailed(Exception):  # noqa: N818  (as Spark says it)
-    """A task of the batch failed, or its worker died."""
 
 
 class Service:
@@ -53,9 +42,10 @@ class Service:
     clocks of its machine are off. ``restart_seconds``: until another driver takes the place of one
     that died. ``newcomers``: what is to be done to new workers. ``accepts``: options that the next
     start is given, as to repeats and lost input; it is given them again where it does not get far.
-    ``surprises``: what no program that is right raises.
+    ``surprises``: what no program that is right raises. ``tries``: how often a task may fail.
     """
 
+    tries = 1
     driver = ended = first_failure = None
     batches = starts = restarts = 0
     clock_s = 0.0
@@ -64,6 +54,7 @@ class Service:
 
     def __init__(self, world, kafka, pipeline, storage):
         self.world, self.kafka, self.plan = world, kafka, pipeline.plan
+        self.plans = [pipeline.plan, *pipeline.others]
         self.making, self.operator = pipeline.making, pipeline.operator
         self.storage, plan = storage, self.plan
         self.reads_itself = not issubclass(self.operator, ExchangeOperator)
@@ -76,6 +67,10 @@ class Service:
             )
             for partition in range(plan.state_partitions)
         }
+
+    def plan_of_now(self):
+        """What the file says when a query starts; rules may be others than before."""
+        return self.world.rng.choice(self.plans) if self.plans[1:] else self.plan
 
     def start(self):
         """Begin with a driver; another one takes its place when it dies."""
@@ -125,6 +120,7 @@ class Driver(Process):
         self.workers = {"source": [], "operator": [], "sink": []}
         self.pipes = []
         self.fences, self.claim, self.accepted = Fences(), None, None
+        self.marks, self.written = None, Written()
         self.at_death.append(self._died)
         self.works = True
         self.said, self.alike = "", 0
@@ -146,8 +142,9 @@ class Driver(Process):
         while True:
             carrier = None
             try:
-                carrier = self._start(self.service.plan)
-                self._query(self.service.plan, carrier)
+                plan = self.service.plan_of_now()
+                carrier = self._start(plan)
+                self._query(plan, carrier)
             except Exception as error:  # noqa: BLE001  (noted; what it means is judged)
                 self.service.surprises += _surprises(error)
                 failure = _cause(error)
@@ -189,9 +186,27 @@ class Driver(Process):
             is_remembered=is_remembered,
             shards={s: Totals.from_json(t) for s, t in storage.totals.items()},
         )
-        carrier = Carrier(plan, progress, storage, lambda _progress: None, self.claim)
+        if plan.progress:
+            self._mark(plan, progress)
+        carrier = Carrier(plan, progress, storage, self._note, self.claim)
         carrier.begin(storage.name_query(f"query-{self.service.starts}"))
         return carrier
+
+    def _mark(self, plan, progress):
+        """Have progress marks written, as `streaming.service.pipeline.Pipeline.start` does."""
+        progress.written = self.written
+        self.marks = MarksWriter(plan, self.storage, progress, self._say, self.marks)
+        self.marks.begin(self.storage.noted if progress.in_doubt < 0 else -1)
+
+    def _say(self, text, **_more):
+        self.world.note(text)
+
+    def _note(self, progress):
+        """What the service does when a batch is written."""
+        if self.marks is not None:
+            self.written = progress.written
+            self.marks.note(progress.batch)
+            self.storage.note(progress)
 
     def _query(self, plan, carrier):
         storage = self.storage
@@ -224,7 +239,7 @@ class Driver(Process):
                 carrier(Frame(self, plan, source, batch, now_ms), batch)
             except BatchFailed as failed:
                 raise failed from carrier.failure
-            storage.totals = {s: t.to_json() for s, t in carrier.progress.shards.items()}
+            storage.note(carrier.progress)
             storage.log_commit(batch)
             self.service.batches += 1
             batch, start = batch + 1, end
@@ -247,19 +262,19 @@ class Driver(Process):
     def worker(self, stage):
         """A worker that has no task; a new one where there is none."""
         workers = self.workers[stage]
-        free = [each for each in workers if each.alive and not each.busy]
+        free = [each for each in workers if each.alive and not each.busy and not each.lost]
         if free:
             return self.world.rng.choice(free)
         new = Process(self.world, f"{stage} worker {len(workers)} of {self.name}")
         new.clock_s = self.clock_s
-        new.busy = False
+        new.busy = new.lost = False
         workers.append(new)
         for meet in self.service.newcomers:
             meet(new)
         return new
 
     def run_task(self, stage, work):
-        """Begin a task in a worker; what it comes to is known by :meth:`all_of`."""
+        """Begin a task in a worker; what it comes to is known by `run_stage`."""
         worker = self.worker(stage)
         worker.busy = True
         task = worker.start(work)
@@ -267,113 +282,6 @@ class Driver(Process):
         task.waiters.append(lambda: setattr(worker, "busy", False))
         task.worker = worker
         return task
-
-    def all_of(self, tasks):
-        """Wait for tasks: their results; TaskFailed as soon as one fails."""
-        for task in tasks:
-            task.waiters.append(lambda: self.task.wake(self.world.rng.expovariate(200)))
-        while True:
-            for task in tasks:
-                if task.error is not None:
-                    self._cancel(tasks)
-                    raise TaskFailed(f"{type(task.error).__name__}: {task.error}") from task.error
-                if not task.done and not task.worker.alive:
-                    self._cancel(tasks)
-                    raise TaskFailed(f"{task.worker.name} died")
-            if all(task.done for task in tasks):
-                return [task.result for task in tasks]
-            wait(0.5)
-
-    def _cancel(self, tasks):
-        """Spark ends what still runs, some time later: its worker goes with it."""
-        for task in tasks:
-            if not task.done and task.worker.alive:
-                self.world.at(self.world.rng.random(), task.worker.kill)
-
-
-class Frame:
-    """What foreachBatch gets: a batch that runs when it is collected."""
-
-    def __init__(self, driver, plan, source, batch, now_ms):
-        self.driver, self.service, self.plan = driver, driver.service, plan
-        self.rows, self.inputs = source
-        self.batch, self.now_ms = batch, now_ms
-        self.context = self.task = None
-        self.sparkSession = SimpleNamespace(sparkContext=self)
-
-    def setLocalProperty(self, _name, text):  # noqa: N802  (Spark's name)
-        """The batch's context; a task has it for as long as it does not wait."""
-        self.task = SimpleNamespace(getLocalProperty=lambda _name: text)
-        self.context = BatchContext.from_json(text)
-
-    def collect(self):
-        """Run the batch: the reports of its state partitions as texts."""
-        driver, service = self.driver, self.service
-        reads = [partial(self._read, share) for share in self.rows.shares]
-        packs = driver.all_of([driver.run_task("source", read) for read in reads])
-        rows = [row for some in packs for row in some]
-        if self.rows.here is not None:
-            rows = [(key, self.rows.here) for keys in service.keys.values() for key in keys]
-        service.world.rng.shuffle(rows)
-        tasks = []
-        for partition, keys in service.keys.items():
-            given = {key: [blob for shard, blob in rows if shard == key] for key in keys}
-            tasks += self._begin(partition, given)
-        reports = driver.all_of(tasks)
-        return [text for text in reports if isinstance(text, str)]
-
-    def _read(self, share):
-        packs = rows_of_share(share, self.inputs, RECORD, self.service.making)
-        return [(r["shard"], r["rows"]) for pack in packs for r in pack.to_pylist()]
-
-    def _pack(self, share):
-        """What an operator reads itself, which may wait; then it has the batch's context again."""
-        yield from rows_of_share(share, self.inputs, RECORD, self.service.making)
-        TaskContext._setTaskContext(self.task)
-
-    def _begin(self, partition, given):
-        """The two stages of a state partition: the operator, and the sink behind it."""
-        driver, pipe = self.driver, Pipe(self.service.world)
-        driver.pipes.append(pipe)
-        operator = driver.run_task("operator", lambda: self._step(partition, given, pipe))
-        operator.worker.at_death.append(lambda: pipe.ended or pipe.end(cut=True))
-        sink = driver.run_task("sink", lambda: self._write(partition, pipe, operator))
-        return [operator, sink]
-
-    def _step(self, partition, given, pipe):
-        """Step the shards that have packs, or whose time is due; the state after them."""
-        before = self.service.storage.load_state(partition, self.batch)
-        after = dict(before)
-        operator = self.service.operator(self.plan, self._pack)
-        try:
-            for key in self.service.keys[partition]:
-                row, timeout_ms = before.get(key, (None, None))
-                timed_out = not given[key] and timeout_ms is not None and timeout_ms < self.now_ms
-                if not given[key] and not timed_out:
-                    continue
-                state = GroupState(row, self.now_ms, timed_out=timed_out)
-                frames = iter([{"rows": given[key]}] if given[key] else [])
-                TaskContext._setTaskContext(self.task)
-                for frame in operator((key,), frames, state):
-                    for record in frame.to_dict("records"):
-                        pipe.put(record)
-                        wait(self.service.world.rng.expovariate(50))
-                after[key] = (state.row, state.timeout_ms)
-        except BaseException:
-            pipe.end(cut=True)
-            raise
-        finally:
-            TaskContext._setTaskContext(None)
-        pipe.end()
-        return after
-
-    def _write(self, partition, pipe, operator):
-        """Run the sink over the rows; commit the state when it has written them."""
-        batches = (pa.RecordBatch.from_pylist([row]) for row in pipe)
-        report = Sink(self.plan).run(self.context, partition, batches)
-        wait(self.service.world.rng.expovariate(1_000))
-        self.service.storage.commit_state(partition, self.batch + 1, operator.result)
-        return report.to_text() if report is not None else None
 
 
 def _surprises(error):

@@ -30,19 +30,26 @@ class Storage:
     checkpoint that was put back knows nothing: nobody can tell whether their input is gone.
 
     ``lockable``: a folder, else an object store, where Kafka keeps two copies apart. ``synced``:
-    whether the service has its disk write what later steps rest on.
+    whether the service has its disk write what later steps rest on. ``retained``: how many entries
+    of its logs Spark keeps; ``purged``: those of `offsets` that it removed. ``takes_decisions``:
+    whether a power cut may take what the service decided. ``noted``: the batch of the status.
     """
+
+    retained = None
+    takes_decisions = False
 
     def __init__(self, world, folder, *, lockable, synced):
         self.world, self.folder = world, Path(folder)
         self.lockable, self.synced = lockable, synced
         self.offsets, self.commits, self.state = {}, {}, {}
-        self.totals, self.kept = {}, "{}"
+        self.totals, self.noted = {}, -1
+        self.kept = self.kept_before = "{}"
+        self.purged = {}
         self.written = {}
         self.named = {}
         self.ever = []
         self.broken_until = 0.0
-        self.at_sync = []
+        self.at_sync, self.at_decision = [], []
         self.disk = Disk(self.folder)
         self.syncing_s = world.rng.choice(SYNCING_SECONDS)
 
@@ -51,6 +58,11 @@ class Storage:
     def query(self):
         """The id of the query; empty where none was started."""
         return self.named.get(0, "")
+
+    @property
+    def is_begun(self):
+        """Whether a query was started, whose name is whole."""
+        return self.query() not in ("", TORN)
 
     def planned(self):
         """The last batch that was planned."""
@@ -81,12 +93,34 @@ class Storage:
 
     def decisions(self):
         """What was written last."""
+        if self.kept == TORN:
+            raise SequencerError("decisions.json is damaged")
         return json.loads(self.kept)
 
     def write_decisions(self, values):
-        """As a whole or not at all."""
+        """As a whole or not at all: a file of another name takes the place of the old one.
+
+        The disk has its content before, and its name behind that.
+        """
         self._need_disk()
+        is_slow = self.takes_decisions and self.lockable
+        if is_slow and self.synced:
+            wait(self.world.rng.expovariate(1 / self.syncing_s))
+        if is_slow and ("decisions", 0) not in self.written:
+            self.kept_before = self.kept
         self.kept = json.dumps(values)
+        if is_slow:
+            self.written["decisions", 0] = self.world.now
+            for _ in range(min(1, len(self.at_decision))):
+                self.at_decision.pop()()
+            if self.synced:
+                wait(self.world.rng.expovariate(1 / self.syncing_s))
+            self._sync("decisions")
+
+    def note(self, progress):
+        """Write the status: figures of shards, and the batch that they are of."""
+        self.totals = {s: t.to_json() for s, t in progress.shards.items()}
+        self.noted = progress.batch
 
     def ends(self, batch):
         """Where a planned batch ends."""
@@ -113,7 +147,7 @@ class Storage:
 
     def sync_logs(self):
         """Have the disk write the logs."""
-        self._sync("offsets", "commits", "old")
+        self._sync("offsets", "commits", "old", "decisions")
         if self.lockable:
             self._sync_query()
 
@@ -145,6 +179,20 @@ class Storage:
         self._log("offsets", self.offsets, batch, entry)
         start, _ = self.offsets.get(batch - 1, ({}, 0))
         self.ever.append((start, entry[0]))
+        if self.retained is not None and batch > self.retained:
+            self._purge(batch - self.retained)
+
+    def _purge(self, first):
+        """Remove what lies before a batch, as Spark does when it has planned one."""
+        for batch in [each for each in self.offsets if each < first]:
+            self.purged[batch] = self.offsets.pop(batch)
+            self.commits.pop(batch, None)
+            for log in ("offsets", "commits"):
+                self.written.pop((log, batch), None)
+        for partition, version in [each for each in self.state if each[1] < first]:
+            del self.state[partition, version]
+            for kind in ("state", "old"):
+                self.written.pop((kind, partition, version), None)
 
     def log_commit(self, batch):
         """Note that a batch is done."""
@@ -162,6 +210,8 @@ class Storage:
         for batch in (max(planned, done), *begin):
             if batch not in self.offsets:
                 raise JobFailed(f"offsets/{batch} is missing")
+        if done >= 0 and self.kept == "{}":
+            raise SequencerError("decisions.json is missing, though batches are logged")
         if not self.named and (done >= 0 or not self.lockable):
             raise JobFailed("metadata is missing, though batches are logged")
 
@@ -203,7 +253,10 @@ class Storage:
             fate = rng.choice(["kept", "lost", "torn"])
             if fate == "kept":
                 continue
-            if name in ("state", "old"):
+            if name == "decisions":  # what is renamed is whole, where it was synced
+                is_torn = fate == "torn" and not self.synced
+                self.kept = TORN if is_torn else self.kept_before
+            elif name in ("state", "old"):
                 self.state.pop(tuple(place), None)
             else:
                 log = getattr(self, name)
@@ -217,14 +270,14 @@ class Storage:
         """Copy all of it; what puts the copy back."""
         copies = {
             name: dict(getattr(self, name))
-            for name in ("named", "offsets", "commits", "state", "totals")
+            for name in ("named", "offsets", "commits", "state", "totals", "purged")
         }
-        kept, files = self.kept, self.disk.files()
+        kept, noted, files = self.kept, self.noted, self.disk.files()
 
         def restore():
             for name, copy in copies.items():
                 setattr(self, name, dict(copy))
-            self.kept = kept
+            self.kept, self.noted = kept, noted
             self.written.clear()
             self.disk.put_back(files)
 

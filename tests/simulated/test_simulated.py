@@ -26,6 +26,7 @@ ONCE_FAILED = (
         1502980,
         1505380,
         1521083,
+        1572225,
     ),
 )
 """Rare: late requests for long, a deposed leader's copy, a torn log, deleted input read again, an older
