@@ -25,6 +25,7 @@ from kafka.errors import (
 )
 from numpy.typing import NDArray
 
+from streaming.disciplines.refused import Refusal
 from streaming.kafka.choice import ProducerSettings, brokers_of
 from streaming.places import TopicPartition
 from streaming.sink import failures
@@ -90,6 +91,8 @@ class BatchProducer:
         """The progress that was read, until a broker that takes another one has confirmed it."""
         self.ends: dict[TopicPartition, int] = {}
         """The offsets behind what was written."""
+        self.refusals: list[Refusal] = []
+        """Records that Kafka refused for good, in earlier sessions too: nothing is committed."""
         self.in_charge: int | None = None
         """The broker that took the transaction."""
 
@@ -110,7 +113,9 @@ class BatchProducer:
         )
         self.producer = (answer.producer_id, answer.producer_epoch)
         self.used = time.monotonic()
-        self.outbox = Outbox(self.brokers, self.producer, self.id, ends=self.ends)
+        self.outbox = Outbox(
+            self.brokers, self.producer, self.id, ends=self.ends, refusals=self.refusals
+        )
 
     def progress(self) -> tuple[int, str]:
         """The offset that the group committed, and its metadata; below 0 where there is none.
@@ -234,15 +239,14 @@ class BatchProducer:
     def finish(self) -> None:
         """Wait until all is acknowledged; commit the transaction, if there is one.
 
-        Raises RecordsRefused, and aborts it, where Kafka refused records of this session for good.
+        Raises RecordsRefused, and aborts it, where Kafka refused records for good.
         """
         self._send()
         self.outbox.wait()
-        refusals = self.outbox.refusals
         if self.transactional:
-            self._end(committed=not refusals)
-        if refusals:
-            raise RecordsRefused(refusals)
+            self._end(committed=not self.refusals)
+        if self.refusals:
+            raise RecordsRefused(self.refusals)
 
     def close(self) -> None:
         """Give up what was not committed; connections are shared."""

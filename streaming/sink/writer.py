@@ -132,11 +132,8 @@ class PartitionWriter:
             crash_point("3-part")
             self._send_progress(context, part)
             crash_point("part-sent")
-        try:
+        with contextlib.suppress(RecordsRefused):
             self.producer.finish()
-        except RecordsRefused:
-            if not self.producer.is_reusable:  # another session would not know what was refused
-                raise
         crash_point("part-3")
         if not self.producer.is_reusable:
             self._renew_session(context, part)
@@ -145,6 +142,8 @@ class PartitionWriter:
     def _renew_session(self, context: BatchContext, part: Part) -> None:
         """Begin another session behind a part of a batch; Fenced where somebody wrote since."""
         self.producer.begin_session()
+        if self.producer.refusals:  # nothing more of the batch is committed
+            return
         written = BatchProgress(context.batch, context.query, context.digest, part)
         if BatchProgress.from_text(*self.producer.progress()) != written:
             self.producer.confirm_progress()

@@ -305,7 +305,7 @@ class _Judge(Evidence):
             name = (inputs.partition[record], inputs.senders[record])
             if inputs.message[record] >= 0:
                 following[name] = inputs.message[record]
-            elif not inputs.rejected[record]:
+            elif not (inputs.rejected[record] or self._is_undelivered(record)):
                 self._judge_absent(record, following.get(name, -1))
         waiting = unanswered(verdict, self.commands, due)
         deliveries = self.deliveries
@@ -324,6 +324,15 @@ class _Judge(Evidence):
             "unanswered": waiting,
             "held": len(self.held) + self.owed,
         }
+
+    def _is_undelivered(self, record: int) -> bool:
+        """Whether events account for every destination: nodes destroyed, other copies refused.
+
+        Where Kafka refuses all copies, and no node is destroyed, there is a reject.
+        """
+        events = self.undelivered.get(record, {})
+        reasons = {event.fields.get("reason") for event in events.values()}
+        return events.keys() >= {*self._wanted(record)} and not reasons.issubset(REFUSALS)
 
     def _judge_absent(self, record: int, later: int) -> None:
         """An input that is nowhere; ``later``: a later message of its sender, or -1."""

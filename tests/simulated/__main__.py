@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tests.simulated import table
-from tests.simulated.finding import PLANTS, found
+from tests.simulated.finding import PLANTS, found, short
 from tests.simulated.run import run, shrink
 
 YOUNG_MAX = 50_000
@@ -64,7 +64,7 @@ def main():
         count += 1
         if faults:
             failed.append(seed)
-            print(f"seed {seed}: {faults[0]}", flush=True)
+            print(f"seed {seed}: {short(faults[0])}", flush=True)
         if count % SAID_EVERY == 0:
             print(f"{count} seeds, {len(failed)} failed", file=sys.stderr, flush=True)
     minutes = (time.monotonic() - began) / 60

@@ -8,13 +8,21 @@ from tests.simulated import (
     planted_here,
     planted_mends,
     planted_reading,
+    planted_refusing,
     planted_starts,
     planted_writing,
 )
 from tests.simulated.planting import AIMS, PLANTS, planted
 from tests.simulated.run import run
 
-ALL = (planted_here, planted_mends, planted_reading, planted_starts, planted_writing)
+ALL = (
+    planted_here,
+    planted_mends,
+    planted_reading,
+    planted_refusing,
+    planted_starts,
+    planted_writing,
+)
 """Modules whose plants are among `PLANTS`."""
 BROKEN = re.compile("TypeError|AttributeError|NameError")
 """What a plant raises that was written for another service."""
@@ -44,4 +52,4 @@ def short(text):
     return text if len(text) <= SAID_MAX else f"{text[:SAID_MAX]}…"
 
 
-__all__ = ["AIMS", "PLANTS", "found"]
+__all__ = ["AIMS", "PLANTS", "found", "short"]

@@ -13,9 +13,16 @@ from streaming.wire.topology import id_text
 from tests.simulated.faults import FAULTS
 from tests.simulated.kafka import NOTHING_KNOWN, Kafka
 from tests.simulated.network import Network
-from tests.simulated.outages import OUTAGES
-from tests.simulated.pipelines import ASKING_TOPICS, OTHERS, PIPELINES, TOPICS
+from tests.simulated.outages import OUTAGES, UNNOTICED
+from tests.simulated.pipelines import (
+    MORE_TOPICS,
+    OTHERS,
+    PIPELINES,
+    TOPICS,
+    deliver_at_least_once,
+)
 from tests.simulated.planting import ANY
+from tests.simulated.refusing import REFUSALS, refuse_some
 from tests.simulated.spark import Service
 from tests.simulated.storage import TORN, Storage, simulated_disk
 from tests.simulated.world import World, simulated_time
@@ -25,6 +32,13 @@ SPANS = (1.5, 1.5, 3.0, 6.0)
 """Within so many seconds, one of them in each history, users send and faults begin."""
 SHORT_SPANS, SHORT_FROM = (0.5, 0.5, 0.75, 1.5), 1_000_000
 """The same for seeds from this one on: twice the histories in the same time."""
+REFUSING_SPANS, REFUSING_FROM = (0.75, 1.5, 3.0), 2_000_000
+"""In histories from this seed on Kafka refuses some records, and more faults come."""
+SPARK_FROM = 3_000_000
+"""From this one on nothing is refused any more."""
+REPEATING_FROM = 4_000_000
+"""From this one on they deliver at least once: nothing is refused, and only such faults come as show
+without progress."""
 HEALED_SECONDS = 4.0
 """After that, all faults end: brokers are up, the network is whole."""
 LIMIT_SECONDS = 300.0
@@ -36,6 +50,11 @@ WAITING_MS = 60_000
 PARTS = (1, 3, 20, 10**6, 10**6)
 DRAWS_MAX = 100_000
 ALL_FAULTS = FAULTS + OUTAGES + ZOMBIES
+
+
+def refuses(seed, aim):
+    """Whether Kafka refuses some records in a seed's history."""
+    return REFUSING_FROM <= seed < SPARK_FROM or aim.refuses
 
 
 class History:
@@ -50,14 +69,18 @@ class History:
     def __init__(self, seed, folder, *, keep=None, aim=ANY):
         self.seed, self.world = seed, World(seed)
         rng, setting = self.world.rng, random.Random(seed)
-        self.span = setting.choice(SPANS if seed < SHORT_FROM else SHORT_SPANS)
-        more = ASKING_TOPICS if aim.pipeline in OTHERS else {}
+        self.refuses = refuses(seed, aim)
+        repeats_deliveries = seed >= REPEATING_FROM and not aim.refuses
+        spans = REFUSING_SPANS if self.refuses else SHORT_SPANS if seed >= SHORT_FROM else SPANS
+        self.span = setting.choice(spans)
+        drawn = setting.choice(sorted(PIPELINES | OTHERS)) if self.refuses else None
+        more = MORE_TOPICS.get(aim.pipeline or drawn, {})
         self.kafka = Kafka(self.world, {**TOPICS, **more})
-        self.discipline = rng.choice(sorted(PIPELINES))
-        self.discipline = aim.pipeline or self.discipline
+        self.discipline = aim.pipeline or drawn or rng.choice(sorted(PIPELINES))
         lockable, synced = setting.random() < 0.7, setting.random() < 0.85
         if aim.folder is not None:
             lockable, synced = aim.folder, True
+        synced = synced or repeats_deliveries
         self.storage = Storage(self.world, folder, lockable=lockable, synced=synced)
         self.pipeline = {**PIPELINES, **OTHERS}[self.discipline](
             rng, folder if lockable else "", self.span
@@ -66,14 +89,21 @@ class History:
         self.pipeline.plan = replace(self.pipeline.plan, part_records_max=part, sync=synced)
         if aim.folder and self.discipline == "channel":
             self.pipeline.plan = replace(self.pipeline.plan, folder=folder)
+        if repeats_deliveries:
+            deliver_at_least_once(self.pipeline)
+        if self.refuses:
+            refuse_some(self.pipeline, self.kafka, setting)
         self.service = Service(self.world, self.kafka, self.pipeline, self.storage)
         transactional = rng.random() < 0.3
         for moment, topic, partition, records in self.pipeline.sends:
             for transaction in ((1, False), (2, True)) if transactional else (None,):
                 send = partial(self._send, topic, partition, records, transaction)
                 self.world.at(moment, send)
-        count = rng.choice([0, 1, 2, 3, 5])
+        count = rng.choice([1, 2, 3, 5, 8] if seed >= REFUSING_FROM else [0, 1, 2, 3, 5])
         kinds = FAULTS if setting.random() < 0.5 else ALL_FAULTS
+        if repeats_deliveries:
+            kinds = tuple(each for each in kinds if each not in UNNOTICED)
+        kinds += REFUSALS if self.refuses else ()
         faults = [(rng.random() * self.span, rng.choice(kinds)(self, rng)) for _ in range(count)]
         if not any(re.search(aim.faults, text) for _, (text, _) in faults or [(0, ("", None))]):
             faults.append(self._aimed(aim.faults, rng))
@@ -124,7 +154,7 @@ class History:
         self.must_end = ""
         planned = [entry[0] for entry in self.storage.offsets.values() if entry != TORN]
         plans = enumerate(self.storage.ever)
-        self.forgotten |= {number for number, (_, end) in plans if end not in planned}
+        self.forgotten = {number for number, (_, end) in plans if end not in planned}
         for (topic, partition), log in self.kafka.logs.items():
             begin, planned = self.position(topic, partition)
             if topic not in self.pipeline.plan.reads or planned is None:
@@ -214,6 +244,7 @@ class History:
         self.healed = True
         self.kafka.faults.clear()
         self.kafka.denied.clear()
+        self.kafka.narrowed.clear()
         self.storage.broken_until = 0.0
         for broker in self.kafka.brokers:
             broker.up, broker.cut_off, broker.knew = True, {}, NOTHING_KNOWN

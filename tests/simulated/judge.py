@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 from kafka.record.default_records import DefaultRecordBatch
 
+from streaming.verify.accounts import REFUSALS
 from streaming.verify.records import Record
 
 DAY_MS = 86_400_000
@@ -63,7 +66,35 @@ def faults_of(history):
     if history.pipeline.ends and history.finished and not history.storage.waits(DAY_MS):
         left = len(records["in"]) - len(records["out"]) - len(records["rejects"])
         faults += [f"{left} messages are neither delivered nor rejected"] if left else []
+    if "InputLost" not in history.may_end:
+        faults += unfounded(history, records)
     return faults + history.pipeline.faults_of(records, history.finished)
+
+
+def unfounded(history, records):
+    """What counts as refused though Kafka refused no such record of an output."""
+    values = {each.place: each.value for each in records["in"]}
+    refused = {value for at, _, value in history.kafka.refused if at in history.pipeline.outputs}
+    said = refused_places(records["rejects"])
+    said += [
+        (event["topic"], event["partition"], event["offset"])
+        for event in (json.loads(each.value) for each in records["events"])
+        if event["event"] == "undelivered" and event["reason"] in REFUSALS
+    ]
+    found = sorted(place for place in said if place in values and values[place] not in refused)
+    return [f"Kafka did not refuse {found}"] if found else []
+
+
+def refused_places(rejects):
+    """The places of what was rejected as the output does not take it."""
+    found = []
+    for each in rejects:
+        reason, topic, *numbers = (
+            each.header(f"reject-{name}")[1] for name in ("reason", "topic", "partition", "offset")
+        )
+        if reason.decode() in REFUSALS:
+            found.append((topic.decode(), *map(int, numbers)))
+    return found
 
 
 def repeated(history, records):
@@ -76,7 +107,7 @@ def repeated(history, records):
         if numbers != [*range(len(numbers))]:
             faults.append(f"{name} has the sequences {numbers}")
     if history.finished and history.discipline == "channel" and not history.may_end & {"InputLost"}:
-        wanted, _ = model(records["in"])
+        wanted, _ = model(records["in"], refused_places(records["rejects"]))
         got = {(record.key, record.value) for record in records["out"]}
         missing = {(key, value) for key, values in wanted.items() for value in values} - got
         faults += [f"{sorted(missing)} were not delivered"] if missing else []
@@ -85,7 +116,8 @@ def repeated(history, records):
 
 def channel_faults(records, finished):
     """Compare channels with a model that takes one record at a time."""
-    wanted, duplicates = model(records["in"])
+    refused = refused_places(records["rejects"])
+    wanted, duplicates = model(records["in"], refused)
     streams = {}
     for record in records["out"]:
         streams.setdefault(record.key, []).append(record)
@@ -103,22 +135,29 @@ def channel_faults(records, finished):
     return faults
 
 
-def model(sent):
-    """Each channel's values in the order in which they must come; the places of what is rejected."""
+def model(sent, refused=()):
+    """Each channel's values in the order in which they must come; the places of what is rejected.
+
+    Labels of what was ``refused`` are given up.
+    """
     first, duplicates = {}, []
     for record in sorted(sent, key=lambda each: each.place):
         labels = first.setdefault(record.key, {})
         label = int(record.header("label")[1])
-        if label in labels:
+        is_refused = record.place in refused
+        if is_refused or label in labels:
             duplicates.append((record.partition, record.offset))
-        else:
-            labels[label] = record.value
+        if label not in labels:
+            labels[label] = None if is_refused else record.value
     wanted = {}
     for channel, labels in first.items():
         label = 0
         while label in labels:
             wanted.setdefault(channel, []).append(labels[label])
             label += 1
+    wanted = {
+        channel: [each for each in values if each is not None] for channel, values in wanted.items()
+    }
     return wanted, duplicates
 
 

@@ -49,6 +49,7 @@ class Kafka(Partitions):
         self.coordinators = Coordinators(world, self.logs)
         self.homes = {}
         self.denied = set()
+        self.limits, self.narrowed, self.refused = {}, {}, []
         self.followers_lag = world.rng.random() < 0.5
         self.faults = []
         self.delay = world.rng.choice(DELAYS)

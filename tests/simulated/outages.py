@@ -382,3 +382,5 @@ OUTAGES = (
     *(restore_backup, restore_backup, retention, compacted, unclean_election, made_again),
     *(damaged_file, kill_syncing, restored_and_accepted, lost_and_accepted),
 )
+UNNOTICED = (restore_backup, restored_and_accepted, lost_and_accepted, compacted)
+"""What shows by the progress alone, of which there is none with delivery = "at-least-once"."""

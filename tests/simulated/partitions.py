@@ -79,7 +79,11 @@ class Partitions:
             for part in topic.partition_data:
                 log, code = self._judged(broker, (topic.name, part.index), -1)
                 code, offset = code or (TIMED_OUT if broker.cut_off else 0), -1
-                code = DENIED_TOPIC if "topics" in self.denied else code
+                code, named = DENIED_TOPIC if "topics" in self.denied else code, []
+                limit = self.narrowed.get(topic.name) or self.limits.get(topic.name)
+                if not code and limit:
+                    code, named, refused = limit.refusal(part.records, broker.number)
+                    self.refused += [(topic.name, each.key, each.value) for each in refused]
                 if not code:
                     code, offset = self._append(log, request.transactional_id, part.records)
                 parts.append(
@@ -88,7 +92,9 @@ class Partitions:
                         error_code=code,
                         base_offset=offset,
                         error_message=None,
-                        record_errors=[],
+                        record_errors=[
+                            Answer(batch_index=at, batch_index_error_message=None) for at in named
+                        ],
                     )
                 )
             responses.append(Answer(name=topic.name, partition_responses=parts))

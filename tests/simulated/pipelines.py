@@ -30,10 +30,12 @@ from tests.simulated import judge
 from tests.simulated.world import BEGAN_MS
 from tests.streaming.verify.group_worlds import random_groups
 from tests.streaming.verify.multicast_worlds import random_multicasts
-from tests.streaming.verify.worlds import PARTITIONS, settings_for
+from tests.streaming.verify.worlds import PARTITIONS, SUBSCRIBERS, settings_for
 
 TOPICS = {"in": 2, "commands": 1, "out": PARTITIONS, "rejects": 1, "events": 1, "transit": 2}
-ASKING_TOPICS = {"wanted": 2}
+SPLIT_TOPICS = {f"out.{name}": PARTITIONS for name in SUBSCRIBERS}
+MORE_TOPICS = {"asking": {"wanted": 2}, "split": SPLIT_TOPICS}
+"""Of some pipelines."""
 UNTOLD = 0.3
 """Of the labels that don't come."""
 STEPS_SECOND = 10
@@ -54,6 +56,7 @@ class Pipeline:
     sends: list
     faults_of: object
     ends: bool = False
+    outputs: tuple = ("out",)
 
 
 def common(**more):
@@ -64,7 +67,7 @@ def common(**more):
         "pipeline": "p",
         "inputs": ("in",),
         "commands": "commands",
-        **{name: name for name in ("output", "rejects", "events")},
+        **{name: name for name in ("rejects", "events")},
         "output": "out",
         "partitions": outputs,
         "state_partitions": 2,
@@ -117,7 +120,7 @@ def asking(rng, folder, span):
     """
     made = channels(rng, folder, span)
     rules = Rules(LinearLabels(), gap=Skip(round(span * 1000)), ask_ms=rng.choice([50, 400]))
-    partitions = {**made.plan.partitions, **ASKING_TOPICS}
+    partitions = {**made.plan.partitions, **MORE_TOPICS["asking"]}
     made.plan = replace(made.plan, rules=rules, wanted="wanted", partitions=partitions)
     sends = []
     for moment, topic, partition, records in made.sends:
@@ -132,32 +135,48 @@ def asking(rng, folder, span):
             sends.append((moment + rng.random() * span, "commands", 0, [(stamp, None, value, [])]))
         sends.append((moment, topic, partition, kept))
     made.sends = [each for each in sorted(sends, key=lambda each: each[0]) if each[3]]
-    made.faults_of, made.ends = asking_faults, True
+    made.faults_of, made.ends = verified_channels, True
     return made
 
 
-def asking_faults(records, finished):
-    """What `sequencer verify` finds of channels that ask."""
+def verified_channels(records, finished, *, repeats=False):
+    """What `sequencer verify` finds of channels."""
     if not finished:
         return []
-    settings = channel.ChannelSettings("p", LinearLabels(), 1_000_000, output_partitions=PARTITIONS)
+    settings = channel.ChannelSettings(
+        "p",
+        LinearLabels(),
+        1_000_000,
+        output_partitions=PARTITIONS,
+        repeats_allowed=repeats,
+    )
     outputs = sorted(records["out"], key=lambda each: each.place)
     events = [json.loads(each.value) for each in records["events"]]
     inputs = sorted(records["in"], key=lambda each: each.place)
-    topics = (outputs, records["rejects"], events, records["commands"], records["wanted"])
+    asked = records.get("wanted", [])
+    topics = (outputs, records["rejects"], events, records["commands"], asked)
     verdict = channel.judge(settings, channel.Material(inputs, *topics))
     return [str(fault) for fault in verdict.faults]
 
 
-def groups(rng, _folder, span):
+def groups(rng, _folder, span, output="out"):
     """Messages to groups with overlaps, whose members change."""
     seed = rng.randrange(10**6)
     world = random_groups(seed, steps=steps(span), commands=rng.choice([0, 0.1]))
-    plan = BatchPlan(**common(shards=2, membership=encode_first(world.configured)))
+    world.output = output
+    plan = BatchPlan(**common(shards=2, membership=encode_first(world.configured), output=output))
     settings = group_settings(world, across_groups=True, by_batch=True)
     return worked(
         rng, plan, GroupOperator, packed_for_all(plan), world, span, group.judge, settings
     )
+
+
+def split(rng, folder, span):
+    """The same where each subscriber has an output of its own."""
+    made = groups(rng, folder, span, "out.{subscriber}")
+    made.plan = replace(made.plan, partitions={**made.plan.partitions, **SPLIT_TOPICS})
+    made.outputs = tuple(SPLIT_TOPICS)
+    return made
 
 
 def network(rng, _folder, span):
@@ -222,12 +241,24 @@ def judged(judge_topics, settings, records, finished):
     if not finished:
         return []
     own = ("rejects", "events", "commands", "in")
-    verdict = judge_topics(settings, Material(records["out"], *(records[name] for name in own)))
+    outputs = [each for name in records if name.startswith("out") for each in records[name]]
+    verdict = judge_topics(settings, Material(outputs, *(records[name] for name in own)))
     return [str(fault) for fault in verdict.faults]
 
 
-OTHERS = {"asking": asking}
-"""Pipelines that no seed chooses, so that seeds mean what they meant."""
+def deliver_at_least_once(pipeline):
+    """Have a pipeline write without transactions; repeats are allowed then."""
+    pipeline.plan = replace(pipeline.plan, delivery="at-least-once")
+    if pipeline.plan.discipline == "channel":
+        pipeline.faults_of = partial(verified_channels, repeats=True)
+    else:
+        judge_topics, settings = pipeline.faults_of.args
+        settings = replace(settings, repeats_allowed=True)
+        pipeline.faults_of = partial(judged, judge_topics, settings)
+
+
+OTHERS = {"asking": asking, "split": split}
+"""Pipelines that no earlier seed chooses, so that seeds mean what they meant."""
 PIPELINES = {
     "channel": channels,
     "group": groups,

@@ -22,20 +22,23 @@ class Aim:
 
     ``pipeline``: its name. ``faults``: a regular expression that one of the faults matches.
     ``folder``: whether the checkpoint is a folder on a disk that is waited for, with what is held in
-    files, or an object store. ``part``: how many records a transaction has at most.
+    files, or an object store. ``part``: how many records a transaction has at most. ``refuses``:
+    whether Kafka refuses some records, as it does for late seeds.
     """
 
     pipeline: str | None = None
     faults: str = ""
     folder: bool | None = None
     part: int | None = None
+    refuses: bool = False
 
     def __str__(self):
         """Say it in a few words."""
         where = {None: "", True: "on a folder", False: "on an object store"}[self.folder]
         part = f"parts of {self.part}" if self.part else ""
         faults = self.faults.replace("|", " or ").replace("\\", "")
-        return ", ".join(filter(None, [self.pipeline, where, part, faults]))
+        refuses = "records are refused" if self.refuses else ""
+        return ", ".join(filter(None, [self.pipeline, where, part, refuses, faults]))
 
 
 ANY = Aim()
@@ -48,9 +51,9 @@ def plant(make, aim=ANY):
     return make
 
 
-def plant_in(pipeline=None, *, needs="", folder=None, part=None):
+def plant_in(pipeline=None, *, needs="", folder=None, part=None, refuses=False):
     """The same; it is looked for in histories that have all this."""
-    return partial(plant, aim=Aim(pipeline, needs, folder, part))
+    return partial(plant, aim=Aim(pipeline, needs, folder, part, refuses))
 
 
 @contextmanager

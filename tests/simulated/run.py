@@ -9,13 +9,15 @@ from streaming.disciplines.channels import held_records, shard_files
 from streaming.service import query
 from streaming.sink import producer
 from streaming.wire import brokers, record_batch
-from tests.simulated.history import History
+from tests.simulated.history import History, refuses
 from tests.simulated.judge import faults_of
 from tests.simulated.network import Manager, Network
 from tests.simulated.planting import ANY
 
 BODY_BYTES_MAX = 100
 """So that a few records are several batches and several requests."""
+MORE_BODY_BYTES_MAX = 1_500
+"""In every other history in which records are refused, so that a batch has some that are not."""
 PIECE_BYTES = 400
 """So that a shard gives several rows, and holds several segments."""
 FILE_BYTES_MIN = 150
@@ -23,15 +25,16 @@ FILE_BYTES_MIN = 150
 
 
 @contextmanager
-def on_simulated_machines():
+def on_simulated_machines(body_bytes_max=BODY_BYTES_MAX):
     """Put the simulated network and Spark in the place of the real ones."""
     new = {
         (brokers, "NetworkSelector"): Network,
         (brokers, "_Connections"): Manager,
         (query, "collected"): lambda frame: frame.collect(),
+        (query, "say"): lambda *_arguments, **_more: None,
         (query, "say_commands"): lambda *_arguments, **_more: None,
         (producer, "SENT_BYTES_MIN"): 1,
-        (record_batch, "BODY_BYTES_MAX"): BODY_BYTES_MAX,
+        (record_batch, "BODY_BYTES_MAX"): body_bytes_max,
         (shard_files, "FILE_BYTES_MIN"): FILE_BYTES_MIN,
         (held_records, "PIECE_BYTES"): PIECE_BYTES,
         (held_records, "SEGMENT_BYTES"): 2 * PIECE_BYTES,
@@ -48,7 +51,9 @@ def on_simulated_machines():
 
 def run(seed, keep=None, aim=ANY):
     """One history; its faults (empty: all is well) and the history itself."""
-    with on_simulated_machines(), TemporaryDirectory() as folder:
+    is_more = refuses(seed, aim) and seed % 2
+    body_bytes_max = MORE_BODY_BYTES_MAX if is_more else BODY_BYTES_MAX
+    with on_simulated_machines(body_bytes_max), TemporaryDirectory() as folder:
         history = History(seed, folder, keep=keep, aim=aim)
         history.run()
         return faults_of(history), history

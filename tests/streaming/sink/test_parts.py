@@ -23,6 +23,7 @@ from tests.streaming.sink.small_kafka import (
     PLAN,
     TOPICS,
     Crash,
+    FakeProducer,
     cut_once,
     make_plan,
     rows_of,
@@ -155,8 +156,13 @@ def test_what_is_behind_a_cut_may_change(topics):
     assert sorted(topics.all(), key=int) == [b"%d" % n for n in range(40)]
 
 
-def test_what_is_refused_in_any_part_is_known_after_one_run(topics):
-    """Else the operators would take a message that nobody gets for one that others still get."""
+@pytest.mark.parametrize("is_reusable", [True, False])
+def test_what_is_refused_in_any_part_is_known_after_one_run(topics, monkeypatch, is_reusable):
+    """Else the operators would take a message that nobody gets for one that others still get.
+
+    A part with a request that was not answered ends its session.
+    """
+    monkeypatch.setattr(FakeProducer, "is_reusable", is_reusable)
     topics.refused = (b"15", b"38", b"39")
     with pytest.raises(RecordsRefused) as refused:
         write(PLAN, rows_of({3: [("out", table_of(*range(40)))]}, [3]))

@@ -1,5 +1,6 @@
 """Every planted fault of discipline `multicast` is found under its own name, with a witness."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from tests.streaming.verify.plants import (
     append,
     done_instead,
     drop,
+    event_at,
     insert,
     no_answer,
     reason,
@@ -214,3 +216,23 @@ def test_the_bus_is_in_order():
 @pytest.mark.parametrize(("plant", "name"), PLANTS)
 def test_planted_faults_are_found(plant, name):
     require_found(plant, name)
+
+
+@pytest.mark.parametrize(
+    ("refused", "name"), [(("A", "C"), None), (("A",), "lost"), (("A", "C", "@n1"), "lost")]
+)
+def test_a_message_to_a_destroyed_node_whose_other_copies_are_refused_has_events(refused, name):
+    m = Lists.of(material_for(bus()))
+    for key in (b"A", b"C"):
+        drop(m.outputs, find(m, key, b"7"))
+    at = event_at(m, "undelivered")  # of the node
+    event = m.events[at]
+    for number, to in enumerate(refused):
+        fields = json.loads(event.value) | {"destination": to, "reason": "too-large", "id": to}
+        told = replace(event, offset=100 + number, value=json.dumps(fields).encode())
+        if to == "@n1":
+            m.events[at] = told
+        else:
+            m.events.append(told)
+    verdict = verdict_on(m)
+    assert verdict.counts.keys() == ({name} if name else set()), verdict.faults

@@ -1,0 +1,87 @@
+# ruff: noqa: ARG005  (what replaces a function takes its arguments)
+"""Faults planted in what becomes of records that Kafka refuses for good."""
+
+from __future__ import annotations
+
+from streaming.disciplines.inquiries import Inquiries
+from streaming.disciplines.undelivered import Dropping, LeavingOut
+from streaming.service.query import Carrier
+from streaming.sink import outbox
+from streaming.sink.producer import BatchProducer
+from streaming.sink.refusals import sorted_out
+from tests.simulated.planting import plant_in
+
+
+@plant_in(refuses=True)
+def a_batch_is_refused_with_its_worst_record(put):
+    """Of a batch whose refused records Kafka does not name, all count as refused."""
+
+    def wrong(topic, batch, partition, *, in_order):
+        found, again = sorted_out(topic, batch, partition, in_order=in_order)
+        while again:
+            found += sorted_out(topic, again.pop(), partition, in_order=in_order)[0]
+        return found, []
+
+    put(outbox, "sorted_out", wrong)
+
+
+@plant_in(refuses=True)
+def what_is_refused_is_passed_over(put):
+    """What Kafka takes of a batch is committed."""
+    finish = BatchProducer.finish
+
+    def wrong(self):
+        self._send()
+        self.outbox.wait()
+        self.refusals.clear()
+        finish(self)
+
+    put(BatchProducer, "finish", wrong)
+
+
+@plant_in(refuses=True)
+def only_the_newest_refusals_count(put):
+    """A run of a batch does not know what the runs before it were refused."""
+    again = Carrier._again
+
+    def wrong(self, context, found):
+        return again(self, context, {name: some[-1:] for name, some in found.items()})
+
+    put(Carrier, "_again", wrong)
+
+
+@plant_in("group", refuses=True)
+def a_copy_that_is_left_out_spends_a_number(put):
+    """The deliveries behind it keep the numbers that they had with it."""
+    kept = LeavingOut.kept
+
+    def wrong(self, topic, table):
+        left = kept(self, topic, table)
+        self.counts.clear()
+        return left
+
+    put(LeavingOut, "kept", wrong)
+
+
+@plant_in("multicast", refuses=True)
+def a_message_is_rejected_that_others_get(put):
+    """One refused copy is enough."""
+    put(Dropping, "_is_nobody_s", lambda self, name, destinations: True)
+
+
+@plant_in("clock", refuses=True)
+def nobody_is_asked_whether_it_got_a_message(put):
+    """What is refused here counts as taken elsewhere."""
+    put(Inquiries, "_is_answered", lambda self, *_arguments: True)
+
+
+@plant_in(refuses=True, part=1)
+def a_refusal_ends_with_its_part(put):
+    """The next part of a batch begins with nothing refused, and its last one is committed."""
+    begin = BatchProducer.begin
+
+    def wrong(self):
+        self.refusals.clear()
+        begin(self)
+
+    put(BatchProducer, "begin", wrong)
