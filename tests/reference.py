@@ -28,12 +28,12 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
 HEAD = """\
 # Reference
 
-Made from the code by `make reference`, and compared with it by `make test`. What the keys mean is in
+`make reference` generates this page from the code, and `make test` compares them. The keys are explained in
 [operations.md](operations.md#configuration) and on each discipline's page; `sequencer check FILE` shows a file with all
-defaults, `sequencer VERB --help` the whole help of a verb.
+defaults, `sequencer COMMAND --help` a command's complete help.
 
 Times are text with a unit: `"200 ms"`, `"1.5 s"`, `"5 min"`, `"2 h"`, `"7 days"`. Sizes are bytes, other numbers
-counts. A table in braces is written as `{ key = value }` or as a table of its own. All keys are there since 1.0.0.
+counts. A table in braces is written as `{ key = value }` or as a separate table. All keys exist since 1.0.0.
 """
 BOUNDS = {Ge: "from {}", Gt: "above {}", Le: "to {}", Lt: "below {}"}
 
@@ -89,7 +89,7 @@ def default(field: FieldInfo) -> str:
     """A field's default, as it is written."""
     value = field.get_default(call_default_factory=True)
     if value is PydanticUndefined:
-        return "has to be given"
+        return "required"
     if isinstance(value, Span):
         return f'`"{value}"`'
     if isinstance(value, BaseModel):
@@ -127,7 +127,7 @@ def tables_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def table(rows: Iterator[str]) -> str:
-    return "\n".join(["| key | what may stand there | default |", "| --- | --- | --- |", *rows])
+    return "\n".join(["| key | allowed values | default |", "| --- | --- | --- |", *rows])
 
 
 def options(command: Any) -> Iterator[str]:
@@ -164,7 +164,7 @@ def page() -> str:
         parts.append(f"\nReasons of its rejects: {reasons}.")
     parts += ["\n## Clients\n\n`from streaming.clients import …` ([clients.md](clients.md)).\n"]
     parts += [clients_section()]
-    parts += ["\n## Verbs\n", "\n\n".join(verbs(typer.main.get_command(cli.app).commands))]
+    parts += ["\n## Command line\n", "\n\n".join(verbs(typer.main.get_command(cli.app).commands))]
     return "\n".join(parts) + "\n"
 
 

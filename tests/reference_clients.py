@@ -50,7 +50,7 @@ def first(thing: Any) -> str:
 
 def rows_of_arguments(kind: type[Any]) -> Iterator[str]:
     for each in inspect.signature(kind).parameters.values():
-        fallback = "has to be given"
+        fallback = "required"
         if each.default is not inspect.Parameter.empty:
             fallback = f"`{written(each.default)}`"
         yield f"| `{each.name}` | `{cell(each.annotation)}` | {fallback} |"

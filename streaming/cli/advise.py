@@ -31,9 +31,7 @@ def advise(
     ] = None,
     measure: Annotated[
         bool,
-        typer.Option(
-            "--measure", help="Read the inputs again, from their begin to their end, and measure."
-        ),
+        typer.Option("--measure", help="Read the inputs again, and measure."),
     ] = False,
     output: Annotated[
         Path | None,

@@ -23,7 +23,7 @@ REFUSED = 1
 
 ConfigFile = Annotated[Path, typer.Argument(help="The service's TOML file.")]
 PipelineOption = Annotated[
-    str | None, typer.Option("--pipeline", help="Which pipeline; needed where several fit.")
+    str | None, typer.Option("--pipeline", help="Which pipeline; needed if several fit.")
 ]
 LimitOption = Annotated[
     float, typer.Option("--timeout", help="Seconds to wait for the answer.", min=0.1)
@@ -34,7 +34,7 @@ ChannelOption = Annotated[
 ChannelBase64Option = Annotated[
     str | None, typer.Option("--channel-base64", help="The same, its bytes as base64.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="The answer as it stands in Kafka.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="The answer as JSON.")]
 
 
 def load_pipeline(config: Path, pipeline: str | None, *disciplines: str) -> tuple[Config, str]:

@@ -10,7 +10,7 @@ import typer
 
 def backup(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
-    to: Annotated[Path, typer.Argument(help="The backup: a folder that is not there yet.")],
+    to: Annotated[Path, typer.Argument(help="The backup: a folder that does not exist yet.")],
 ) -> None:
     """Copy a service's checkpoint, as of one moment.
 

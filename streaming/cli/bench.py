@@ -17,17 +17,22 @@ if TYPE_CHECKING:
 
 def bench(
     messages: Annotated[int, typer.Option("--messages", help="How many.", min=1_000)] = 1_000_000,
-    channels: Annotated[int, typer.Option("--channels", help="In how many.", min=1)] = 10_000,
-    size: Annotated[int, typer.Option("--bytes", help="Of each value.", min=0)] = 100,
+    channels: Annotated[
+        int, typer.Option("--channels", help="Number of channels.", min=1)
+    ] = 10_000,
+    size: Annotated[int, typer.Option("--bytes", help="Size of each value.", min=0)] = 100,
     rate: Annotated[
         float, typer.Option("--rate", help="Messages a second for the latency.", min=1)
     ] = 2_000,
     seconds: Annotated[
-        float, typer.Option("--seconds", help="Measure latency this long; 0: not at all.", min=0)
+        float,
+        typer.Option("--seconds", help="Measure latency for this long; 0: not at all.", min=0),
     ] = 20,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE.svg", help="Draw the figures there, too."),
+        typer.Option(
+            "--output", "-o", metavar="FILE.svg", help="Also draw the figures into this file."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:

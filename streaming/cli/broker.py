@@ -15,7 +15,8 @@ import typer
 def broker(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1.", min=0, max=65535)] = 9092,
     data: Annotated[
-        Path | None, typer.Option(help="Folder that keeps the data; else it is thrown away.")
+        Path | None,
+        typer.Option(help="Folder for the data; by default the data are deleted at the end."),
     ] = None,
     properties: Annotated[
         list[str] | None,

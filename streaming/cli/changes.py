@@ -20,13 +20,13 @@ node = typer.Typer(cls=Verbs, help="Change the nodes of a running pipeline.", no
 
 NameArgument = Annotated[str, typer.Argument(help="Its name.")]
 MembersArgument = Annotated[
-    list[str], typer.Argument(help="All its members, with blanks or commas between them.")
+    list[str], typer.Argument(help="All its members, separated by blanks or commas.")
 ]
 MemberArgument = Annotated[str, typer.Argument(help="The subscriber.")]
 IfVersionOption = Annotated[
     int | None,
     typer.Option(
-        "--if-version", help="Change it only if this is its version still; see `group list`.", min=0
+        "--if-version", help="Change it only if it still has this version; see `group list`.", min=0
     ),
 ]
 
@@ -65,7 +65,7 @@ def group_join(
     member: MemberArgument,
     if_version: IfVersionOption = None,
 ) -> None:
-    """Let MEMBER join the group NAME; nothing changes where it is a member.
+    """Let MEMBER join the group NAME; nothing changes if it is a member.
 
     Example: sequencer group join orders.toml G3 D --why "bought a licence"
     """
@@ -81,7 +81,7 @@ def group_leave(
     member: MemberArgument,
     if_version: IfVersionOption = None,
 ) -> None:
-    """Let MEMBER leave the group NAME; nothing changes where it is no member.
+    """Let MEMBER leave the group NAME; nothing changes if it is not a member.
 
     Example: sequencer group leave orders.toml G3 D
     """
@@ -157,7 +157,7 @@ def node_release(
 def node_list(
     config: ConfigFile, pipeline: PipelineOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show the nodes that there are now, read from the events topic.
+    """Show the current nodes, read from the events topic.
 
     Example: sequencer node list orders.toml
     """

@@ -20,13 +20,15 @@ SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as
 
 def check(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="What was understood, as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="How it was understood, as JSON.")
+    ] = False,
     ask_rights: Annotated[
         bool,
-        typer.Option("--rights", help="Ask Kafka, too, whether this user may do all it takes."),
+        typer.Option("--rights", help="Also check with Kafka that this user has all rights."),
     ] = False,
 ) -> None:
-    """Check CONFIG without Spark; show what was understood.
+    """Check CONFIG without Spark; show how it was understood.
 
     Every fault is named with its key, what is wrong and what to write instead. Functions of custom
     labels are imported and tried. Of SQL expressions, quotes, brackets, calls of header('name') and

@@ -26,7 +26,7 @@ BootstrapOption = Annotated[
     typer.Option(
         "--bootstrap",
         envvar="SEQUENCER_BOOTSTRAP_SERVERS",
-        help=f"Kafka's address; else that of --config, else {ADDRESS_DEFAULT}.",
+        help=f"Kafka's address; by default that of --config, or {ADDRESS_DEFAULT}.",
     ),
 ]
 

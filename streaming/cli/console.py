@@ -22,24 +22,24 @@ def console(
     listen: Annotated[str, typer.Option("--listen", help="Address and port.")] = "127.0.0.1:8484",
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", help="A login with the token in this file may act."),
+        typer.Option("--token-file", help="Users who log in with the token in this file may act."),
     ] = None,
     user_header: Annotated[
         str | None,
-        typer.Option(
-            "--user-header", help="Trust this header of a login in front to name who acts."
-        ),
+        typer.Option("--user-header", help="Trust this header of a login proxy to name the user."),
     ] = None,
     host: Annotated[
         list[str] | None,
-        typer.Option("--host", help="A name by which browsers reach it; may be given often."),
+        typer.Option(
+            "--host", help="A host name by which browsers reach it; may be given several times."
+        ),
     ] = None,
     prometheus: Annotated[
         str | None,
-        typer.Option("--prometheus", help="Show history from this one: http://HOST:PORT."),
+        typer.Option("--prometheus", help="Show history from this Prometheus: http://HOST:PORT."),
     ] = None,
 ) -> None:
-    """Show pipelines in the browser, and release what waits.
+    """Show pipelines in the browser, and release channels that wait.
 
     A process of its own: it reads the checkpoint's figures and Kafka's topics, and the service does
     not notice it. On a loopback address reading needs no rights; acting (skip, seed, reset, changes

@@ -38,16 +38,16 @@ def demo(
     per_second: Annotated[
         float | None,
         typer.Option(
-            help="How fast they are published. [default: 4,000; groups: 200; multicast: 50]"
+            help="Rate at which they are published. [default: 4,000; groups: 200; multicast: 50]"
         ),
     ] = None,
     order: Annotated[
         str,
-        typer.Option(
-            help="What makes the order: batch; groups: or network; multicast: or clock, counter."
-        ),
+        typer.Option(help="Who orders: batch; groups: or network; multicast: or clock, counter."),
     ] = "batch",
-    seed: Annotated[int, typer.Option(help="Of the disorder; one seed gives one disorder.")] = 1,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the disorder; one seed gives one disorder.")
+    ] = 1,
     keep: Annotated[
         Path | None, typer.Option(help="Folder to keep: configuration, log, broker's data.")
     ] = None,

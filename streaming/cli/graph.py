@@ -26,14 +26,14 @@ def graph(
         typer.Option("--output", "-o", metavar="FILE.svg", help="Write to this file."),
     ] = None,
     pipeline: Annotated[
-        str | None, typer.Option("--pipeline", help="Which one, where there are several.")
+        str | None, typer.Option("--pipeline", help="Which pipeline, if there are several.")
     ] = None,
     running: Annotated[
         bool,
         typer.Option("--running", help="The current groups and their messages, from Kafka."),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The graph for programs, not a picture.")
+        bool, typer.Option("--json", help="Print the graph as JSON instead of a picture.")
     ] = False,
 ) -> None:
     """Draw the groups of a pipeline and their overlaps, as SVG.

@@ -78,13 +78,13 @@ def init(
     file: Annotated[Path, typer.Argument(help="The file to write.")] = Path("sequencer.toml"),
     topics: Annotated[
         list[str] | None,
-        typer.Option("--input", help="An input topic; more than once where there are several."),
+        typer.Option("--input", help="An input topic; may be given several times."),
     ] = None,
     discipline: Annotated[
         Discipline, typer.Option(help="What orders the messages.")
     ] = Discipline.CHANNEL,
     name: Annotated[
-        str | None, typer.Option(help="The pipeline's name; else that of the first input.")
+        str | None, typer.Option(help="The pipeline's name; by default that of the first input.")
     ] = None,
     bootstrap: Annotated[
         str, typer.Option(envvar="SEQUENCER_BOOTSTRAP_SERVERS", help="Kafka's address.")

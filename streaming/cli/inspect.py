@@ -20,7 +20,7 @@ TIMES = ("held_since", "active")
 def inspect(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
     pipeline: Annotated[
-        str, typer.Option("--pipeline", help="Which one; not needed where there is only one.")
+        str, typer.Option("--pipeline", help="Which pipeline; needed if there are several.")
     ] = "",
     channel: Annotated[
         str | None,
@@ -28,11 +28,12 @@ def inspect(
     ] = None,
     channel_base64: ChannelBase64Option = None,
     most: Annotated[
-        int, typer.Option("--max", min=1, help="Rows of the table, those that hold first.")
+        int,
+        typer.Option("--max", min=1, help="Rows of the table; keys that hold messages come first."),
     ] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: all of it.")] = False,
 ) -> None:
-    """Show what a pipeline remembers, read from its checkpoint.
+    """Show a pipeline's state, read from its checkpoint.
 
     Works while the service runs and when it does not; what is shown is as the last batch left it.
     Channels: the next label, what is held since when, and which labels are missing, given up;

@@ -8,7 +8,7 @@ import typer
 
 from streaming.logs import LogFormat, use
 
-HELP = "What is written to standard error: lines of text, or one JSON object a line."
+HELP = "Format of standard error: lines of text, or one JSON object a line."
 
 
 def _use(form: LogFormat | None) -> None:

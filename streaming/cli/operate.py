@@ -16,11 +16,11 @@ def skip(
         str | None,
         typer.Option(
             "--to",
-            help="Give up what is missing below this label; else below the lowest that is held.",
+            help="Give up missing labels below this one; by default below the lowest held label.",
         ),
     ] = None,
 ) -> None:
-    """Give up labels that a channel waits for.
+    """Give up labels for which a channel waits.
 
     What is held behind them is delivered.
 
@@ -38,7 +38,7 @@ def skip(
 @spread
 def seed(
     question: ChannelQuestion,
-    label: Annotated[str, typer.Option("--label", help="The label that shall be next.")],
+    label: Annotated[str, typer.Option("--label", help="The next label.")],
 ) -> None:
     """Make LABEL the next label of a channel.
 
@@ -56,7 +56,7 @@ def seed(
 
 @spread
 def reset(question: ChannelQuestion) -> None:
-    """Forget a channel and reject what it holds.
+    """Forget a channel and reject its held messages.
 
     What comes next begins at the first label.
 

@@ -12,9 +12,9 @@ import typer
 
 def pack(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The archive, made anew.")] = Path(
-        "var/workers.tar.gz"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The archive; an old one is replaced.")
+    ] = Path("var/workers.tar.gz"),
 ) -> None:
     """Pack what a cluster's executors need into one archive.
 

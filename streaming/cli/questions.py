@@ -32,9 +32,10 @@ from streaming.cli.asking import (
 from streaming.errors import ConfigError
 
 ByOption = Annotated[
-    str | None, typer.Option("--by", help="Who asks; it stands in the answer.", envvar="USER")
+    str | None,
+    typer.Option("--by", help="Who gives the command; the answer repeats it.", envvar="USER"),
 ]
-WhyOption = Annotated[str | None, typer.Option("--why", help="Why; it stands in the answer.")]
+WhyOption = Annotated[str | None, typer.Option("--why", help="The reason; the answer repeats it.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class ChannelQuestion:
     by: ByOption = None
     why: WhyOption = None
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing; tell what would be done.")
+        bool, typer.Option("--dry-run", help="Change nothing; show what would be done.")
     ] = False
     limit: LimitOption = LIMIT_SECONDS
     as_json: JsonOption = False
@@ -115,7 +116,7 @@ class ChannelQuestion:
 def spread(verb: Callable[..., None]) -> Callable[..., None]:
     """The verb with a parameter for each field of its first one, a dataclass.
 
-    What has to be given comes first: the first field, then the verb's own; then options.
+    What required comes first: the first field, then the verb's own; then options.
     """
     first, *verbs_own = inspect.signature(verb, eval_str=True).parameters.values()
     shared = inspect.signature(first.annotation, eval_str=True).parameters

@@ -26,11 +26,12 @@ def replay(
         typer.Option("--set", help="KEY=VALUE of the pipeline's table; may be given often."),
     ],
     pipeline: Annotated[
-        str | None, typer.Option("--pipeline", help="Which channel pipeline; needed where several.")
+        str | None,
+        typer.Option("--pipeline", help="Which channel pipeline; needed if there are several."),
     ] = None,
     prefix: Annotated[
         str | None,
-        typer.Option("--prefix", help="Begins the names of the topics that are written."),
+        typer.Option("--prefix", help="Prefix of the names of the topics that are written."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:

@@ -54,16 +54,19 @@ def resend(
     pipeline: PipelineOption = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", help="Send to this topic, not to the input it came from."),
+        typer.Option("--to", help="Send to this topic instead of the original input."),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Also what was sent back before and rejected again.")
+        bool,
+        typer.Option(
+            "--again", help="Include records that were sent back before and rejected again."
+        ),
     ] = False,
     most: Annotated[
         int | None, typer.Option("--max", help="Send at most this many.", min=1)
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Send nothing; tell what would be sent.")
+        bool, typer.Option("--dry-run", help="Send nothing; show what would be sent.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The counts as JSON.")] = False,
 ) -> None:

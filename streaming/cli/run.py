@@ -19,7 +19,7 @@ def run(
     once: Annotated[
         bool,
         typer.Option(
-            "--once", help="Work through all that is there, then stop; no timer is waited for."
+            "--once", help="Work through the backlog, then stop, without waiting for timers."
         ),
     ] = False,
     pipeline: Annotated[
@@ -30,7 +30,7 @@ def run(
         bool,
         typer.Option(
             "--accept-repeats",
-            help="Go on where the checkpoint is older than its output, or nobody can tell whether "
+            help="Continue if the checkpoint is older than its output, or if it is unknown whether "
             "the last batch was written.",
         ),
     ] = False,
@@ -38,7 +38,7 @@ def run(
         bool,
         typer.Option(
             "--accept-lost-input",
-            help="Go on behind lost input; read topics that were made again from their beginning.",
+            help="Continue after lost input; read recreated topics from their beginning.",
         ),
     ] = False,
     _log_format: RunLogFormatOption = None,

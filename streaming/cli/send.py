@@ -28,7 +28,7 @@ Pairs = list[tuple[str, bytes | None]]
 
 
 def send(
-    topic: Annotated[str, typer.Argument(help="Where to.")],
+    topic: Annotated[str, typer.Argument(help="The topic.")],
     values: Annotated[
         list[str] | None,
         typer.Argument(help="One message each; without any, the lines of standard input."),
@@ -39,7 +39,8 @@ def send(
         typer.Option("--header", "-H", help="name=value, added to all; may be given often."),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option(help="Partition of all; else it follows the key.", min=0)
+        int | None,
+        typer.Option(help="Partition of all messages; by default chosen by the key.", min=0),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help='Messages are {"key": …, "value": …, "headers": {…}}.')

@@ -29,19 +29,19 @@ def simulate(
     ] = None,
     pages: Annotated[
         list[Path] | None,
-        typer.Option("--page", metavar="FILE", help="Renew the tables in this Markdown page."),
+        typer.Option("--page", metavar="FILE", help="Update the tables in this Markdown page."),
     ] = None,
     runs: Annotated[
         int | None, typer.Option("--runs", help="Runs for each point; each figure has its own.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="One number repeats everything.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="The seed of all random numbers.")] = 1,
     safety: Annotated[
         bool, typer.Option("--safety", help="Run the network under faults and judge it instead.")
     ] = False,
     faults: Annotated[
         str,
         typer.Option(
-            "--faults", help="With --safety: what goes wrong, as name=value,… (see below), or none."
+            "--faults", help="With --safety: the faults, as name=value,… (see below), or none."
         ),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Results for programs.")] = False,

@@ -51,21 +51,22 @@ def status(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     blocked: Annotated[
-        bool, typer.Option("--blocked", help="Who waits for what and since when, longest first.")
+        bool,
+        typer.Option("--blocked", help="List what waits, for what and since when, longest first."),
     ] = False,
     most: Annotated[
         int | None,
         typer.Option(
             "--max",
             min=1,
-            help=f"At most this many of them; {SHOWN_MAX} by default, with --json {READ_MAX:,}.",
+            help=f"List at most this many; {SHOWN_MAX} by default, with --json {READ_MAX:,}.",
         ),
     ] = None,
     lag: Annotated[
-        bool, typer.Option("--lag", help="Ask Kafka how many messages are still to be read.")
+        bool, typer.Option("--lag", help="Ask Kafka how many messages are unread.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help=f"Again every {WATCH_SECONDS} s, until Ctrl-C.")
+        bool, typer.Option("--watch", help=f"Repeat every {WATCH_SECONDS} s, until Ctrl-C.")
     ] = False,
 ) -> None:
     """Show what the pipelines of CONFIG have done.

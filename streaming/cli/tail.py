@@ -34,12 +34,12 @@ ORDER_SECONDS_MAX = 10
 def tail(
     topics: Annotated[list[str], typer.Argument(help="Which topics.")],
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="All there is, then what comes.")
+        bool, typer.Option("--from-beginning", help="All existing messages, then new ones.")
     ] = False,
     since: Annotated[
         str | None,
         typer.Option(
-            help='What came since, then what comes: "5 min" ago, or a time, '
+            help='Messages since then, and new ones: "5 min" ago, or a time, '
             "2026-11-22T09:00:00 (UTC)."
         ),
     ] = None,
@@ -56,7 +56,7 @@ def tail(
     bootstrap: BootstrapOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Show the messages of TOPICS as they come, until Ctrl-C.
+    """Show the messages of TOPICS as they arrive, until Ctrl-C.
 
     Only what is committed is shown; what was there before comes by time, also from several
     partitions. A line has topic/partition@offset, time (UTC), key, [headers] and value; what cannot

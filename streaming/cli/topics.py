@@ -16,7 +16,7 @@ from streaming.logs import count
 def topics(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
     create: Annotated[
-        bool, typer.Option("--create", help="Create what is missing, inputs included.")
+        bool, typer.Option("--create", help="Create the missing topics, inputs included.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:

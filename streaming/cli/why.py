@@ -16,7 +16,7 @@ def why(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Tell the life of one record, from topics alone.
+    """Show the life of one record, from topics alone.
 
     Of a record of an input: where it went (deliveries, reject, events), what it waited for in its
     channel, since when, and who gave that up. Of a record of an output or rejects topic: which

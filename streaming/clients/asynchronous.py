@@ -60,11 +60,11 @@ class AsyncSender(Generic[P, R]):
         return await self.run(self.sender.send, *args, **more)
 
     async def flush(self, limit_s: float = SECONDS_MAX) -> None:
-        """Wait until Kafka has everything; KafkaUnavailable where it has not."""
+        """Wait until Kafka has everything, or raise KafkaUnavailable."""
         await self.run(self.sender.flush, limit_s)
 
     async def run(self, call: Callable[..., T], *args: Any, **more: Any) -> T:
-        """Do something else with the producer, in its turn: ``s.run(publisher.barrier, "G0")``."""
+        """Call something else of the producer, in turn: ``s.run(publisher.barrier, "G0")``."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, lambda: call(*args, **more))
 
@@ -98,7 +98,7 @@ class AsyncConsumer(Generic[D]):
         self._turn = asyncio.Lock()
 
     async def poll(self, timeout_s: float = 1.0) -> D | None:
-        """Return the next delivery, None where none comes within the time.
+        """Return the next delivery, or None if none arrives in time.
 
         Nothing is lost where the task is cancelled meanwhile: the next call returns what came.
         """
@@ -115,7 +115,7 @@ class AsyncConsumer(Generic[D]):
                     return found
 
     async def commit(self) -> bool:
-        """Note what was read so far; whether that was done.
+        """Commit what was read so far; return whether that was done.
 
         It is not where a poll that was cancelled has read a delivery that nobody was given yet.
         """

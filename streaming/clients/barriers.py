@@ -27,7 +27,7 @@ D = TypeVar("D", bound=Delivery)
 
 
 class Barrier:
-    """Wait until a reader has been given all copies of a barrier.
+    """Wait until a reader has received all copies of a barrier.
 
     ``token`` is in the header ``barrier`` of its copies, ``reader`` the key of the stream in which
     they are delivered, ``copies`` their number. It has `passed` when all of them were taken.
@@ -42,7 +42,7 @@ class Barrier:
 
     @property
     def passed(self) -> bool:
-        """Whether the reader has been given everything that came before the barrier."""
+        """Whether the reader has received everything that came before the barrier."""
         return len(self._taken) >= self._copies
 
     def take(self, delivery: Delivery) -> bool:
@@ -53,7 +53,7 @@ class Barrier:
         return is_copy
 
     def before(self, consumer: OrderedConsumer[D], limit_s: float = 60.0) -> Iterator[D]:
-        """Yield what ``consumer`` is given until the barrier has passed, its copies left out.
+        """Yield the consumer's deliveries, without copies of the barrier, until it has passed.
 
         Raises KafkaUnavailable where it has not passed within ``limit_s`` seconds.
         """

@@ -27,7 +27,7 @@ def to_bytes(name: bytes | str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An ordered record; ``headers`` without those that the service added, ``timestamp`` in ms.
+    """An ordered record; ``headers`` are those of the input record, ``timestamp`` is in ms.
 
     ``origin``: where its input record lies, ``topic/partition@offset``, if the pipeline names it.
     """
@@ -45,17 +45,17 @@ class Delivery:
 
     @property
     def place(self) -> str:
-        """Where it lies, as headers of causes name it: ``topic/partition@offset``."""
+        """Its place, as headers of causes write it: ``topic/partition@offset``."""
         return f"{self.topic}/{self.partition}@{self.offset}"
 
     def header(self, name: str) -> bytes | None:
-        """The last header of that name, None where there is none."""
+        """The last header of that name, or None."""
         return next((value for known, value in reversed(self.headers) if known == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDelivery(Delivery):
-    """A message of a group; its key is the subscriber, (group, version, sequence) its name.
+    """A message of a group. Its key is the subscriber; (group, version, sequence) identifies it.
 
     ``stamps``: (group, group, number) for each overlap that the subscriber is in.
     """
@@ -69,7 +69,7 @@ class GroupDelivery(Delivery):
 
 @dataclass(frozen=True, slots=True)
 class MulticastDelivery(Delivery):
-    """A message to several; its key is the peer that gets it.
+    """A message to several peers; its key is the peer that receives it.
 
     (``stamp``, ``sender``), the headers `timestamp` and `from`, is one total order of messages and
     destructions. ``destination`` is the peer or ``@node`` that the sender named. ``handles`` are
@@ -97,7 +97,7 @@ class Notice(Delivery):
 
 @dataclass(frozen=True, slots=True)
 class ChangeNotice(Delivery):
-    """Something changed for the key's stream, in this place.
+    """A change of the key's stream, in its place.
 
     For a subscriber, a group: ``word`` is `joined`, `left` or `removed`. For a channel, `gap`,
     `fin`, `epoch` or `reset`; its key is the channel. ``detail``: the event that reports it.

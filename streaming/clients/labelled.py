@@ -30,7 +30,7 @@ AGAIN = (
 
 
 class LabelledProducer(Sender):
-    """Labels what it sends: a label proxy for each channel, over confluent-kafka's producer.
+    """Labels its messages: a label proxy for each channel, over confluent-kafka's producer.
 
     ``kafka`` are librdkafka's properties (``bootstrap.servers`` at least). Labels begin anew with
     each instance, under ``epoch``: by default the time (ms) at which it was made, so that a sender
@@ -126,7 +126,7 @@ class LabelledProducer(Sender):
         fin: bool = False,
         label: int | str | None = None,
     ) -> Any:
-        """Send the next message of a channel; its label. ``timestamp`` in ms; ``fin``: the last.
+        """Send a channel's next message; return its label. ``timestamp`` in ms; ``fin``: the last.
 
         ``label``: one of your own (the number of an outbox) in place of the next. They ascend: what
         lies between two of them never will be sent (numbers that were rolled back). What is below
@@ -163,13 +163,13 @@ class LabelledProducer(Sender):
         return used
 
     def flush(self, limit_s: float = SECONDS_MAX) -> None:
-        """Wait until Kafka has everything; KafkaUnavailable where it has not."""
+        """Wait until Kafka has everything, or raise KafkaUnavailable."""
         super().flush(limit_s)
         if self._listener is not None:
             self._listener.take_failure()
 
     def close(self) -> None:
-        """Stop listening (what is asked for from now on is not sent again), and flush."""
+        """Stop answering requests for missing messages, and flush."""
         if self._listener is not None:
             self._listener.close()
         self.flush()

@@ -17,7 +17,7 @@ UNCHANGED = "Nothing was read."
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """When a delivery is tried again whose handler failed.
+    """When to retry a delivery whose handler failed.
 
     Waits ``first_s`` before the second try, then ``factor`` times as long before each further one,
     at most ``longest_s``. Nothing is random: equal failures give equal times. After ``tries``
@@ -54,7 +54,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a reader that works in parallel may have read and not finished.
+    """How many unfinished deliveries a parallel reader may have.
 
     ``buffer_records``, ``buffer_bytes`` (of keys and values): deliveries that are not finished,
     shared equally among the partitions that the reader has. ``ahead``: deliveries of a partition

@@ -22,7 +22,7 @@ from streaming.clients.deliveries import (
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Deliveries of a channel that are missing: ``expected`` up to, but without, ``found``.
+    """Missing deliveries of a channel: from ``expected`` up to, but not including, ``found``.
 
     ``key`` is the channel's name; of other disciplines the subscriber's, or the peer's.
     """
@@ -35,7 +35,7 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Disorder:
-    """A delivery that is not in the order which its own numbers tell; ``what`` is a sentence."""
+    """A delivery out of the order that its own numbers state; ``what`` is a sentence."""
 
     delivery: Delivery
     what: str

@@ -39,7 +39,7 @@ D = TypeVar("D", bound=Delivery)
 
 @dataclass(frozen=True, slots=True)
 class Parked(Generic[D]):
-    """A channel whose handler failed; ``delivery`` is tried again ``next_try_s`` from now.
+    """A channel whose handler failed; ``delivery`` is retried ``next_try_s`` from now.
 
     ``waiting`` deliveries of the channel were read and are not finished, this one included.
     """
@@ -175,7 +175,7 @@ class ParallelConsumer(Generic[D]):
                 self._ended.set()
 
     def reject(self, delivery: D, reason: str = HANDLER_FAILED, detail: str = "") -> None:
-        """Write a delivery to the topic of rejects; its handler calls this, and then returns.
+        """Write a delivery to the rejects topic; its handler calls this, and then returns.
 
         It is the record as it was read, with the headers `reject-reason`, `reject-topic`,
         `reject-partition`, `reject-offset` and, if given, `reject-detail`, and it is there when
@@ -203,7 +203,7 @@ class ParallelConsumer(Generic[D]):
 
     @property
     def paused(self) -> dict[TopicPartition, str]:
-        """Partitions that are not read on now, each with the limit that it reached."""
+        """Paused partitions, each with the limit that it reached."""
         with self._lock:
             found = {
                 partition: each.paused for partition, each in self._schedule.partitions.items()

@@ -158,7 +158,7 @@ class OrderedConsumer(Generic[D]):
         self._waiting: Waiting[D] = Waiting(self._lines)
 
     def poll(self, timeout_s: float = 1.0) -> D | None:
-        """The next delivery, None where none comes within the time. Repeats are passed over.
+        """Return the next delivery, or None if none arrives in time. Repeats are skipped.
 
         Where a function of the user's raises, the next call has the delivery, which is no repeat;
         where a record is no delivery, the next call goes on behind it.
@@ -189,7 +189,7 @@ class OrderedConsumer(Generic[D]):
         retry: Retry = Retry(),  # noqa: B008  (frozen)
         limits: Limits = Limits(),  # noqa: B008
     ) -> ParallelConsumer[D]:
-        """Let ``workers`` threads handle deliveries: channels side by side, each in order.
+        """Let ``workers`` threads handle deliveries: channels in parallel, each in order.
 
         Takes the place of :meth:`poll` and :meth:`commit`. ``rejects``: a topic for deliveries
         that cannot be handled. ``resume``, ``on_hole`` and ``on_disorder`` are called by the
@@ -213,7 +213,7 @@ class OrderedConsumer(Generic[D]):
                 yield delivery
 
     def complete_until(self) -> int | None:
-        """Return the record time (ms) until which :meth:`poll` has given everything there is.
+        """Return the record time (ms) until which :meth:`poll` has returned everything.
 
         Of all partitions that are read here, by the pipeline's progress marks (`progress = true`);
         None while it is not known. A promise only if inputs have LogAppendTime. ConfigError where
@@ -228,7 +228,7 @@ class OrderedConsumer(Generic[D]):
         return self._completeness.until(positions)
 
     def causes(self) -> list[str]:
-        """What was read, as `sequencer verify --causes` wants it: ``topic/partition@offset``.
+        """What was read, as `sequencer verify --causes` expects it: ``topic/partition@offset``.
 
         The last delivery of each key, as those before it come first anyway; of the 1,000 keys that
         were read last.
@@ -236,11 +236,11 @@ class OrderedConsumer(Generic[D]):
         return self._lines.places_read()
 
     def handles(self, peer: bytes | str) -> frozenset[str]:
-        """The nodes whose handles a peer holds, by the deliveries that were read."""
+        """The nodes whose handles a peer holds, according to the deliveries read."""
         return self._lines.handles(to_bytes(peer))
 
     def released(self, peer: bytes | str, node: str) -> None:
-        """Note that a peer gave a handle back (command `release`), which no delivery shows."""
+        """Record that a peer gave a handle back (command `release`); no delivery shows it."""
         self._lines.released(to_bytes(peer), node)
 
     @property
@@ -254,12 +254,12 @@ class OrderedConsumer(Generic[D]):
         return self._lines.disorders
 
     def commit(self) -> None:
-        """Note what was read so far; the group goes on from there."""
+        """Commit what was read so far; the group continues from there."""
         self._require_own_polls()
         commit(self._consumer, self._waiting.places(self._consumer))
 
     def close(self) -> None:
-        """Leave the group; of a parallel reader, when running handlers have ended."""
+        """Leave the group; a parallel reader first waits for its running handlers."""
         if self._parallel is not None:
             self._parallel.close()
         self._leave()

@@ -37,7 +37,7 @@ class Sender:
         self._failed: list[str] = []
 
     def flush(self, limit_s: float = SECONDS_MAX) -> None:
-        """Wait until Kafka has everything; KafkaUnavailable where it has not."""
+        """Wait until Kafka has everything, or raise KafkaUnavailable."""
         left = self._producer.flush(limit_s)
         self._raise_failures()
         if left:
@@ -187,7 +187,7 @@ class GroupPublisher(CausalSender):
         self._send(value, [*headers, ("group", group.encode())], timestamp, after)
 
     def barrier(self, group: str) -> Barrier:
-        """Send a message to oneself through a group that this sender is a subscriber of.
+        """Send a message to oneself through a group to which this sender subscribes.
 
         Its copies have no value; the group's other subscribers get them, too. With `sequencing =
         "batch"` everything that was sent to any group before comes before it, with "network"
