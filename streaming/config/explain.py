@@ -57,7 +57,7 @@ def _line(fault: Any, model: type[BaseModel], path: list[str]) -> str:
         return f"{key_path([*path, *parts, *context['at']])}: {context['message']}"
     if kind.startswith("union_tag"):
         parts.append("kind")
-        problem = f'"{context["tag"]}" is none' if "tag" in context else "is missing"
+        problem = f'"{context["tag"]}" is unknown' if "tag" in context else "is missing"
         words = f"{problem}; write one of {', '.join(LABEL_KINDS)}"
     elif kind == "literal_error":
         words = f"must be {context['expected']}".replace("'", '"')

@@ -172,7 +172,7 @@ def _value_fault(name: str, text: str) -> str | None:
     words = WORDS.get(name)
     if words is not None and text.lower() not in {word.lower() for word in words}:
         allowed = ", ".join(f'"{word}"' for word in words)
-        return f"{text!r} is none; write one of {allowed}"
+        return f"{text!r} is unknown; write one of {allowed}"
     return None
 
 

@@ -223,7 +223,7 @@ def _pipelines(values: Any, faults: list[str]) -> dict[str, Pipeline]:
         known = DISCIPLINES.get(discipline) if isinstance(discipline, str) else None
         if known is None:
             names = ", ".join(f'"{discipline}"' for discipline in DISCIPLINES)
-            problem = "is missing" if discipline is None else f"{discipline!r} is none"
+            problem = "is missing" if discipline is None else f"{discipline!r} is unknown"
             faults.append(f"{shown}.discipline: {problem}; write one of {names}")
             continue
         settings = _table(known.settings, table, path, faults, {"pipeline": name})

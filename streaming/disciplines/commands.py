@@ -31,10 +31,10 @@ class CommandRefused(Exception):  # noqa: N818  (an answer, no fault)
 
 def read_object(value: bytes | None) -> dict[str, Any]:
     """The command's JSON object. Raises CommandRefused where there is none."""
-    if value is None or len(value) > COMMAND_BYTES_MAX:
+    if len(value or b"") > COMMAND_BYTES_MAX:
         raise CommandRefused("unreadable", f"no JSON object of at most {COMMAND_BYTES_MAX} bytes")
     try:
-        command = json.loads(value)
+        command = json.loads(value or b"")
     except (ValueError, RecursionError):
         command = None
     if not isinstance(command, dict):

@@ -68,7 +68,7 @@ def test_check_names_properties_that_have_no_effect(here, config):
 def test_check_refuses_properties_that_no_client_takes(here, config):
     code, _, err = here("check", config(kafka={"properties": {"security.protocol": "NONE"}}))
     assert code == 2
-    assert "'NONE' is none; write one of" in err
+    assert "'NONE' is unknown; write one of" in err
 
 
 def test_run_refuses_what_check_refuses(here, config):

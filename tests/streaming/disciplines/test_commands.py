@@ -39,7 +39,10 @@ def test_what_is_no_object_is_refused(value):
     with pytest.raises(CommandRefused) as refused:
         read_object(value)
     assert refused.value.reason == "unreadable"
-    assert "no JSON object" in refused.value.detail
+    too_large = value is not None and len(value) > COMMAND_BYTES_MAX
+    assert refused.value.detail == (
+        f"no JSON object of at most {COMMAND_BYTES_MAX} bytes" if too_large else "no JSON object"
+    )
 
 
 def test_an_id_is_a_text_that_fits_into_an_answer():
