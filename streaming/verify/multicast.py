@@ -177,9 +177,8 @@ class _Judge(Evidence):
         if known.issuperset(nodes) and not any(
             at is not None and may_be_forgotten(at, *limits) for at in ended
         ):
-            witness = (
-                f"{self.bad[record]}: bad-destination does not fit {self.inputs.where(record)}"
-            )
+            where = self.inputs.where(record)
+            witness = f"{self.bad[record]}: bad-destination does not fit {where}"
             reached = f"its sender had reached or passed {text(b','.join(nodes))} before"
             self.verdict.find("wrong-reason", f"{witness}; {reached}")
 
@@ -265,9 +264,8 @@ class _Judge(Evidence):
         deliveries, histories = self.deliveries, self.histories
         witness = f"{text(destination)} never got {deliveries.name(message)}, got by"
         key = min(key for key in keys if self._is_past(key, deliveries.stamps[message]))
-        return (
-            f"{witness} {histories.first_place(message)}; {self._got(deliveries.highest[key], key)}"
-        )
+        got = self._got(deliveries.highest[key], key)
+        return f"{witness} {histories.first_place(message)}; {got}"
 
     def _unfinished(self, message: int, destination: bytes, record: int) -> str:
         witness = f"{text(destination)} has neither {self.deliveries.name(message)} nor an event"
@@ -315,9 +313,7 @@ class _Judge(Evidence):
             "deliveries": self.histories.count,
             "peers": len(self.histories.by_key),
             "nodes": len(self.nodes),
-            "notices": sum(
-                len(self.deliveries.copies.of(notice)) for notice in self.deliveries.notices
-            ),
+            "notices": sum(len(deliveries.copies.of(each)) for each in deliveries.notices),
             "undelivered": sum(map(len, self.undelivered.values())),
             "rejects": len(self.rejects),
             "commands": len(self.commands),
@@ -344,9 +340,8 @@ class _Judge(Evidence):
             for peer in peers:
                 highest = deliveries.highest.get(peer, -1)
                 if highest >= 0 and deliveries.stamps[highest] >= stamp:
-                    sent = (
-                        f"{deliveries.name(later)}, {inputs.where(self.of[later])}, was sent later"
-                    )
+                    where = inputs.where(self.of[later])
+                    sent = f"{deliveries.name(later)}, {where}, was sent later"
                     got = self._got(highest, peer)
                     self.verdict.find("lost", f"{witness} was not delivered; {sent}, and {got}")
                     return
