@@ -27,6 +27,7 @@ from streaming.service.speed import Speed
 from streaming.settings.values import SUBSCRIBER
 from streaming.sink.claim import Claim
 from streaming.sink.fences import Fences
+from streaming.sink.sink import Written
 from streaming.source import source_of
 from streaming.source.losses import Acceptance
 from streaming.source.pacing import Pace
@@ -91,12 +92,10 @@ class Pipeline:
         self.speed = Speed(self.discipline.pace(config.pipelines[name]))
         self._through = Through(config, name)
         self._clean = TransitCleaner(config, name, say, checkpoint.behind)
-        self.finished = False
+        self.finished = self.runs = False
         self.stopped_by: SequencerError | None = None
-        self.runs = False
-        self.worked = 0.0
+        self.worked = self._observed = 0.0
         self.last_report: Any = None
-        self._observed = 0.0
         self._marks: MarksWriter | None = None
         self.starts = 0
         self.state_partitions = 0
@@ -124,12 +123,13 @@ class Pipeline:
                 pipeline=self.name,
             )
         status = self.checkpoint.status()
+        ends = status.get("ends", {}).get(settings.output, {})
         self.progress = Progress(
             in_doubt=self.checkpoint.batch_in_doubt(),
             is_remembered=is_remembered,
             shards=_shards(status),
             waiting=self.checkpoint.waiting(),
-            written=self.progress.written,
+            written=self.progress.written if self.starts else Written(ends=ends),
             began_ms=self.progress.began_ms,
         )
         self.state_partitions = plan.state_partitions
@@ -339,6 +339,7 @@ class Pipeline:
                 "batch": progress.batch,
                 "batch_ms": progress.batch_ms,
                 "waits_for": progress.waits_for,
+                "ends": {self.config.pipelines[self.name].output: progress.written.ends},
                 "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 "shards": {str(shard): asdict(totals) for shard, totals in progress.shards.items()},
             }

@@ -120,7 +120,7 @@ class Driver(Process):
         self.workers = {"source": [], "operator": [], "sink": []}
         self.pipes = []
         self.fences, self.claim, self.accepted = Fences(), None, None
-        self.marks, self.written = None, Written()
+        self.marks = self.written = None
         self.at_death.append(self._died)
         self.works = True
         self.said, self.alike = "", 0
@@ -194,7 +194,7 @@ class Driver(Process):
 
     def _mark(self, plan, progress):
         """Have progress marks written, as `streaming.service.pipeline.Pipeline.start` does."""
-        progress.written = self.written
+        progress.written = self.written or Written(ends=self.storage.output_ends)
         self.marks = MarksWriter(plan, self.storage, progress, self._say, self.marks)
         self.marks.begin(self.storage.noted if progress.in_doubt < 0 else -1)
 

@@ -7,6 +7,7 @@ import pytest
 from tests.simulated import table
 from tests.simulated.finding import PLANTS, found
 from tests.simulated.judge import committed
+from tests.simulated.kinds import SURELY
 from tests.simulated.planting import Aim, planted
 from tests.simulated.run import run
 
@@ -53,6 +54,19 @@ def test_what_is_missing_is_asked_for_once_for_each_try(seed):
     faults, history = run(seed, aim=Aim(pipeline="asking"))
     assert not faults, "\n".join([*history.world.log, *faults])
     assert committed(history.kafka)["wanted"]
+
+
+@pytest.mark.parametrize("seed", [1000000, 1000001])
+@pytest.mark.parametrize("kind", sorted(SURELY))
+def test_what_spark_and_the_disk_may_do_besides(kind, seed):
+    faults, history = run(seed, aim=Aim(kind=kind))
+    assert not faults, "\n".join([*history.world.log, *faults])
+
+
+@pytest.mark.parametrize("seed", [1000042, 1000049])
+def test_marks_are_true_where_a_deposed_leader_of_outputs_answers(seed):
+    faults, history = run(seed, aim=Aim(kind="marks", faults="a deposed leader of outputs"))
+    assert not faults, "\n".join([*history.world.log, *faults])
 
 
 def test_a_seed_decides_all_that_happens():
