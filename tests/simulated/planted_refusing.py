@@ -69,7 +69,7 @@ def a_message_is_rejected_that_others_get(put):
     put(Dropping, "_is_nobody_s", lambda self, name, destinations: True)
 
 
-@plant_in("clock", refuses=True)
+@plant_in("network", refuses=True)
 def nobody_is_asked_whether_it_got_a_message(put):
     """What is refused here counts as taken elsewhere."""
     put(Inquiries, "_is_answered", lambda self, *_arguments: True)
