@@ -73,6 +73,11 @@ def found(refusal: Refusal, plan: Plan) -> Found | None:
     }
 
 
+def refusing_runs(decisions: Mapping[str, Any]) -> int:
+    """Return how many runs of a batch found records that Kafka refuses, by what it decided."""
+    return len(decisions.get(FINDING, ()))
+
+
 def text_of(key: bytes | None) -> str | None:
     """Return a key as names have it."""
     return None if key is None else base64.b64encode(key).decode()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from streaming.disciplines.plan import Plan
+from streaming.disciplines.refused import refusing_runs
 from streaming.errors import ConfigError
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import Decisions, same_input
@@ -112,7 +113,8 @@ def is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
     """Whether the checkpoint has the batch, or had it: Spark's log goes back for a while.
 
     Of progress that was taken back, whether it has the renewal, too: a copy that is put back once
-    more would give the incarnations of lost batches again.
+    more would give the incarnations of lost batches again. Of the batch in doubt, whether it knows
+    the records that Kafka refused of it: the state after it would count them as delivered.
     """
     if progress.is_taken_back:
         if progress.batch > max(checkpoint.done(), 0):  # taken back before any was done it is 0
@@ -121,7 +123,12 @@ def is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
     if progress.batch > checkpoint.planned():
         return False
     logged = checkpoint.logged_if_kept(progress.batch)
-    return logged is None or same_input(progress.digest, logged)
+    if logged is not None and not same_input(progress.digest, logged):
+        return False
+    if progress.batch != checkpoint.batch_in_doubt():
+        return True
+    found = Decisions(checkpoint).findings(progress.batch)
+    return progress.refusing_runs <= refusing_runs(found)
 
 
 def unlike_now(plan: Plan, checkpoint: Checkpoint) -> dict[str, str]:

@@ -5,8 +5,8 @@ writes the batch: the offset is the batch's number, the metadata says which batc
 was. A restored checkpoint gives old numbers to other input, so the number alone says nothing.
 
     offset    42
-    metadata  "0b7c…-41d2 5f0e…1a.77c0…e3 all-3e8"
-               query      digest           part
+    metadata  "0b7c…-41d2 5f0e…1a.77c0…e3 all-3e8+1"
+               query      digest           part    runs
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class BatchProgress:
     all sources, its time, and the decisions that hold for it (`BatchContext.digest`). ``part`` is
     None where the batch is complete, else how far it is (`streaming.sink.parts`). ``read``: how
     many records the partition's shards got of a complete batch, None where that was not kept; a
-    repeat has to give them as many, as compaction may have removed some.
+    repeat has to give them as many, as compaction may have removed some. ``refusing_runs``: how
+    many runs of the batch found records that Kafka refuses, which this one leaves out; a repeat
+    has to know of these.
     """
 
     batch: int
@@ -72,6 +74,7 @@ class BatchProgress:
     digest: str
     part: Part | None = None
     read: int | None = None
+    refusing_runs: int = 0
 
     @property
     def is_taken_back(self) -> bool:
@@ -86,7 +89,8 @@ class BatchProgress:
         """Return the metadata; the batch is the offset."""
         read = "" if self.read is None else f"-{self.read:x}"
         part = f"{ALL}{read}" if self.part is None else self.part.to_text()
-        return f"{self.query} {self.digest} {part}"
+        runs = f"+{self.refusing_runs:x}" if self.refusing_runs else ""
+        return f"{self.query} {self.digest} {part}{runs}"
 
     @classmethod
     def from_text(cls, batch: int, text: str) -> BatchProgress | None:
@@ -94,8 +98,10 @@ class BatchProgress:
         words = text.split(" ")
         if batch < 0 or len(words) != len(("query", "digest", "part")):
             return None
-        query, digest, part = words
+        query, digest, how_far = words
+        part, _, runs = how_far.partition("+")
+        refusing_runs = int(runs or "0", 16)
         if part.startswith(ALL):
             _, _, read = part.partition("-")
-            return cls(batch, query, digest, read=int(read, 16) if read else None)
-        return cls(batch, query, digest, Part.from_text(part))
+            return cls(batch, query, digest, None, int(read, 16) if read else None, refusing_runs)
+        return cls(batch, query, digest, Part.from_text(part), None, refusing_runs)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan
+from streaming.disciplines.refused import refusing_runs
 from streaming.errors import Fenced
 from streaming.kafka.choice import TRANSACTION_TIMEOUT_MS, own_settings
 from streaming.sink import failures
@@ -73,7 +74,9 @@ class PartitionWriter:
         self.forgotten = self.overwritten or (progress is None and not context.young)
         if progress is None or self.overwritten:
             return None
-        is_other = progress.batch == context.batch and progress.digest != context.digest
+        is_same = progress.digest == context.digest
+        is_same = is_same and progress.refusing_runs <= refusing_runs(context.decisions)
+        is_other = progress.batch == context.batch and not is_same
         if progress.is_taken_back:
             # By a start behind this batch's: who stood still meanwhile must not write any more.
             is_other = not progress.is_taken_back_by(context.decisions.get("renewals", ()))
@@ -144,14 +147,18 @@ class PartitionWriter:
         self.producer.begin_session()
         if self.producer.refusals:  # nothing more of the batch is committed
             return
-        written = BatchProgress(context.batch, context.query, context.digest, part)
-        if BatchProgress.from_text(*self.producer.progress()) != written:
+        if BatchProgress.from_text(*self.producer.progress()) != self._progress(context, part):
             self.producer.confirm_progress()
             raise failures.fenced()
 
     def _send_progress(self, context: BatchContext, part: Part | None) -> None:
-        progress = BatchProgress(context.batch, context.query, context.digest, part, self.read)
+        progress = self._progress(context, part)
         self.producer.send_progress(progress.batch, progress.to_text())
+
+    def _progress(self, context: BatchContext, part: Part | None) -> BatchProgress:
+        read = self.read if part is None else None
+        runs = refusing_runs(context.decisions)
+        return BatchProgress(context.batch, context.query, context.digest, part, read, runs)
 
     def ends(self) -> dict[str, int]:
         """By partition of the output, the offset behind what was written of the last batch."""

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from streaming.disciplines.plan import BatchContext
+from streaming.disciplines.refused import FINDING
 from streaming.errors import CheckpointBehind, ConfigError, Fenced, KafkaUnavailable
 from streaming.service import histories, standing
 from streaming.service.checkpoint import Checkpoint
@@ -135,6 +136,29 @@ def test_repeats_are_accepted_once_more(checkpoint, monkeypatch, part, tmp_path)
         settle(accept_repeats=False)
     settle(accept_repeats=True)
     assert Decisions(checkpoint).renewals[-1] > renewals[-1]
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_a_copy_that_does_not_know_what_kafka_refused_is_older_than_the_output(
+    checkpoint, monkeypatch, accepted
+):
+    digest = digest_of(checkpoint)
+    written = BatchProgress(1, "q", digest, read=3, refusing_runs=1)
+    kept = {0: (1, written.to_text())}
+    with_producers(monkeypatch, kept, set())
+
+    def settle(*, accept_repeats=False):
+        plan = plan_of(1)
+        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=accept_repeats)
+
+    with pytest.raises(CheckpointBehind):
+        settle()
+    if accepted:
+        settle(accept_repeats=True)
+        assert Decisions(checkpoint).renewals, "what is repeated has other names"
+    else:
+        Decisions(checkpoint).add(1, {FINDING: [[{"role": "output"}]]})
+    settle()
 
 
 def test_what_a_worker_commits_until_it_is_fenced_is_not_repeated_under_its_name(

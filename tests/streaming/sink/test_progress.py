@@ -11,9 +11,10 @@ PARTS = (
 )
 
 
+@pytest.mark.parametrize("refusing_runs", [0, 1, 20])
 @pytest.mark.parametrize("part", PARTS)
-def test_it_comes_back(part):
-    progress = BatchProgress(42, "0b7c-41d2", "5f0e.77c0", part)
+def test_it_comes_back(part, refusing_runs):
+    progress = BatchProgress(42, "0b7c-41d2", "5f0e.77c0", part, refusing_runs=refusing_runs)
     assert BatchProgress.from_text(42, progress.to_text()) == progress
 
 
@@ -24,3 +25,9 @@ def test_what_is_no_progress(text):
 
 def test_none_was_committed():
     assert BatchProgress.from_text(-1, "a b all") is None
+
+
+def test_it_says_how_much_was_read_and_refused():
+    progress = BatchProgress(3, "a", "b", read=1000, refusing_runs=2)
+    assert progress.to_text() == "a b all-3e8+2"
+    assert BatchProgress.from_text(3, progress.to_text()) == progress
