@@ -115,7 +115,7 @@ class Plan:
         return replace(self, headers=headers, renewals=renewals, **decided)
 
     def delivers_to(self, topic: str) -> bool:
-        """Whether what is written to a topic are deliveries."""
+        """Return whether what is written to a topic are deliveries."""
         return topic not in (self.rejects, self.events)
 
     def identifying(self) -> tuple[str, ...]:
@@ -214,7 +214,7 @@ class BatchContext:
 
     @classmethod
     def from_json(cls, text: str) -> BatchContext:
-        """The inverse of :meth:`to_json`."""
+        """Return the inverse of :meth:`to_json`."""
         fields = json.loads(text)
         return cls(**{**fields, "wrote": dict(fields["wrote"])})
 

@@ -123,7 +123,7 @@ class OwnedNodes:
         return tuple(sorted(self._get(node).holders))
 
     def is_dying(self, node: str) -> bool:
-        """Whether the node's destruction has started, with or without a stamp yet."""
+        """Return whether the node's destruction has started, with or without a stamp yet."""
         return self._get(node).destroying
 
     def begin(self, node: str) -> tuple[str, ...]:

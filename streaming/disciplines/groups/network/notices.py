@@ -30,7 +30,7 @@ class Waiting:
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> Waiting:
-        """The inverse of :meth:`fields`."""
+        """Return the inverse of :meth:`fields`."""
         lines, names, word, text, timestamp = fields
         return cls(tuple(lines), tuple(names), tuple(word), text, timestamp)
 

@@ -58,7 +58,7 @@ class ClockOrder(Order):
         return [queue, nodes, handles] if nodes or any(handles) else [queue]
 
     def load_party(self, name: str, party: Any, fields: Sequence[Any]) -> None:
-        """The inverse of `party_fields`."""
+        """Return the inverse of `party_fields`."""
         del name
         queue, *more = fields
         clock, messages, blocks = queue if len(queue) > 1 else (queue[0], (), ())
@@ -77,7 +77,7 @@ class ClockOrder(Order):
         return NoteFields([notes.maximum], [notes.blocked, notes.registered])
 
     def notes(self, fields: NoteFields) -> ClockNotes:
-        """The inverse of `note_fields`."""
+        """Return the inverse of `note_fields`."""
         (maximum,) = fields.values
         return ClockNotes(maximum, *map(tuple, fields.names))
 
@@ -95,7 +95,7 @@ class CounterOrder(Order):
         return [[_copy_fields(*copy) for copy in queue], held, registered]
 
     def load_party(self, name: str, party: Any, fields: Sequence[Any]) -> None:
-        """The inverse of `party_fields`."""
+        """Return the inverse of `party_fields`."""
         if name == COUNTER:
             value, nodes = fields
             party.load((value, node_states(nodes)))
@@ -108,7 +108,7 @@ class CounterOrder(Order):
         return NoteFields([notes.seq_lower, notes.missing], [notes.copied])
 
     def notes(self, fields: NoteFields) -> CounterNotes:
-        """The inverse of `note_fields`."""
+        """Return the inverse of `note_fields`."""
         seq_lower, missing = fields.values
         (copied,) = fields.names
         return CounterNotes(seq_lower, tuple(missing), tuple(copied))
