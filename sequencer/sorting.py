@@ -1,4 +1,4 @@
-"""Many rows by whole numbers: their stable order, in the fewest steps of the machine; ranks."""
+"""Fast stable sorting of rows by integers, and ranks."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class Plan:
 
     @property
     def confirming_id(self) -> str:
-        """Transactional id of who only asks for progress, and fences nobody that writes."""
+        """Transactional id for requests of progress, which fences no writer."""
         return f"{self.service}.{self.pipeline}.confirming"
 
     def progress_group(self, partition: int) -> str:

@@ -166,7 +166,7 @@ class Histories:
         return f"{topic}/{partition}@{history.offsets[at]}"
 
     def first_place(self, message: int) -> str:
-        """Where and by whom a message was got, for people; linear, for witnesses alone."""
+        """Return a message's first receiver and its place, as text; linear time."""
         for key in self.by_key:
             if self.has(key, message):
                 return f"{text(key)} at {self.where(key, message)}"
