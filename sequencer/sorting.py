@@ -1,4 +1,4 @@
-"""Many rows by whole numbers: their stable order, in the fewest steps of the machine; ranks."""
+"""Fast stable sorting of rows by integers, and ranks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def starts_of(ordered: Ints) -> Ints:
 
 
 def ranks(keys: Ints) -> tuple[Ints, Ints, Ints]:
-    """How many equal keys come before each; and the distinct keys with their counts."""
+    """Return how many equal keys come before each; and the distinct keys with their counts."""
     order = order_by(keys)
     ordered = keys[order]
     starts = starts_of(ordered)

@@ -33,7 +33,7 @@ def arm() -> None:
 
 
 def wants(name: str) -> bool:
-    """Whether a test asked for a behaviour that is no crash ("unlocked")."""
+    """Return whether a test asked for a behaviour that is no crash ("unlocked")."""
     return os.environ.get("SEQUENCER_FAULT") == name
 
 

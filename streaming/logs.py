@@ -48,7 +48,7 @@ def use(form: LogFormat) -> None:
 
 
 def in_json() -> bool:
-    """Whether lines are JSON."""
+    """Return whether lines are JSON."""
     return _chosen is LogFormat.JSON
 
 

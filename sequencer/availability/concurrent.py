@@ -115,11 +115,11 @@ class Availability:
         return int(frontier(word, self.window, first))
 
     def is_available(self, message_id: int) -> bool:
-        """Whether ``message_id`` is published and still tracked by the bitmap."""
+        """Return whether ``message_id`` is published and still tracked by the bitmap."""
         return bool(is_available(self.word, _checked(message_id)))
 
     def was_published(self, message_id: int) -> bool:
-        """Whether ``message_id`` is available, or has left the bitmap, which takes that."""
+        """Return whether ``message_id`` is available, or has left the bitmap, which takes that."""
         word, first = self._look()
         if first <= message_id < floor(word, self.window, first):
             return True

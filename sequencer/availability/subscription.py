@@ -42,7 +42,7 @@ class Received:
 
 
 class Subscription:
-    """A reader of one topic, who knows which id comes next; for one thread at a time.
+    """A reader of one topic, which knows the next id; for one thread at a time.
 
     ``start`` None: the next id to be assigned, in a topic without any the first one.
     """

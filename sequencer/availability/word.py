@@ -130,7 +130,7 @@ def make_available(
 
 
 def is_available(word: Whole, message_id: Whole) -> Whole:
-    """Whether the bit of ``message_id`` is set (bool, or an array of bool)."""
+    """Return whether the bit of ``message_id`` is set (bool, or an array of bool)."""
     last, bitmap = word >> BITS, word & BITMAP
     reserved = message_id < last
     behind = last - _choose(reserved, message_id + 1, last)
@@ -179,7 +179,7 @@ def _ones(count: Any) -> Any:
 
 
 def tracked_ids(last: Any, window: int, first: Any) -> Any:
-    """How many ids the bitmap speaks of."""
+    """Return how many ids the bitmap speaks of."""
     return _choose(last - first < window, last - first, window)
 
 

@@ -1,12 +1,12 @@
 """Ordered channels in bulk: many channels of one shard, one batch at a time.
 
-`rules` what a pipeline wants (`globs`: of which channels), `state` what is remembered, `plain` the
-definition (one record at a time, one channel), `step` the same over whole batches: `usual` channels
-vectorised, `unusual` ones through the plain step; `arrivals` what came and what a record shows by
-itself, `rows` the messages as columns, `commands` what operators do to channels, `runs` which
-labels are missing and `wanted` asking for them, `happened` what a channel's records led to,
-`disorder` how far out of order messages came, `delays` the gap time that follows from it,
-`rejected` where rejects belong, `outcome` what a step returns.
+`rules`: a pipeline's rules (`globs`: their channels); `state`: a shard's state; `plain`: the
+definition (one record at a time, one channel); `step`: the same over whole batches, with `usual`
+channels vectorised, `unusual` ones through the plain step; `arrivals`: a batch's input and faults
+of single records; `rows`: messages as columns; `commands`: operators' commands; `runs`: missing
+labels; `wanted`: requests for them; `happened`: the results of a channel's records; `disorder`: how
+far out of order messages arrived; `delays`: the gap time that follows from them; `rejected`: the
+places of rejects; `outcome`: the result of a step.
 """
 
 from sequencer.channels.arrivals import Arrivals

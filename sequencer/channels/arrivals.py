@@ -1,4 +1,4 @@
-"""What arrives in a batch, and what each record shows by itself, before any other is looked at."""
+"""A batch's input, and the faults that each record has independently of all others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sequencer.custom_labels import CustomLabels
 from sequencer.labels import parse_numbers
 
 Reasons = NDArray[np.uint8]
-"""Of each arrival, why it is rejected for what it shows by itself; else FAULTLESS or PASSES."""
+"""Each arrival's fault, independent of other records; else FAULTLESS or PASSES."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +48,16 @@ def judge_alone(
     rules: Rules,
     placed: Sequence[PlacedCommand],
 ) -> tuple[Reasons, Int64s, Int64s]:
-    """Faults that a record shows by itself: (reasons, positions in the cycle, epochs).
+    """Find the records' own faults; return (reasons, positions in the cycle, epochs).
 
     A record that passes without a label has the reason PASSES, the position NONE, the epoch 0.
     """
     blank = pa.scalar(b"", arrivals.label.type)
     texts = pc.fill_null(arrivals.label, blank)
     if isinstance(rules.labels, CustomLabels) and rules.labels.searched:
-        # As far as a frontier may get within this batch: by what arrives and is held, and with
-        # each command by no more than is searched. What is too far at its turn, the plain step
-        # finds out.
+        # The farthest that a frontier may move within this batch: over all arrivals and held
+        # messages, and with each command at most over the search range. The plain step finds
+        # labels that are too far at their turn.
         moves = np.bincount(codes[codes >= 0], minlength=len(table.keys)) + held_count
         search = max(each.search for each in rules.each) * (1 + len(placed))
         near = np.append(table.columns["frontier"], 0)[codes]
@@ -83,9 +83,9 @@ def judge_alone(
 
 
 def _out_of_reach(in_cycle: Int64s, reach: Int64s, near: Int64s, labels: CustomLabels) -> Bools:
-    """Which labels are known only because another channel came so far, in this process.
+    """Return which labels are known only because another channel of this process got that far.
 
-    What a repeated batch gives must not depend on what the process has seen before.
+    The result of a repeated batch must not depend on what the process has seen before.
     """
     ahead, behind = in_cycle - near, near - in_cycle
     if labels.cycle is None:

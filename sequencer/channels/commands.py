@@ -1,7 +1,7 @@
 """Operators' commands: labels given up, channels begun at a label or forgotten.
 
-They take effect before a batch's records, one after the other. Each is small work on few channels,
-so the plain step does it; only who has waited long enough is looked for in all at once.
+They take effect before a batch's records, one after the other. Each is little work on few channels,
+so the plain step does it; only the search for channels that waited long enough is vectorised.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from sequencer.channels.unusual import PlainChannels
 from sequencer.sorting import order_by
 
 POSITION_MAX = 2**62
-"""No command leads farther: behind it there is room for all the labels that can ever come."""
+"""The farthest position of a command: behind it there is room for all labels that can ever come."""
 ABSENT_MAX = 1_000
-"""Ranges that a channel remembers as not coming until it is their turn."""
+"""The most ranges that a channel remembers as not coming, until it is their turn."""
 
 
 class Op(enum.Enum):
-    """What a command does."""
+    """The operation of a command."""
 
     SKIP = "skip"
     SEED = "seed"
@@ -41,12 +41,12 @@ class Op(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ChannelCommand:
-    """A command that makes sense in itself.
+    """A valid command.
 
-    ``channel`` None: all that have waited ``blocked_ms`` for a label. ``label``, as text: of SEED
-    the next label, of SKIP the label up to which missing ones are given up (None: up to the lowest
-    that is held); of NOT_COMING the end of a range that begins with ``first``, in this ``epoch``.
-    ``dry_run``: only the answer is wanted.
+    ``channel`` None: all that have waited ``blocked_ms`` for a label. ``label``, as text: for SEED
+    the next label; for SKIP the label up to which missing ones are given up (None: up to the lowest
+    held one); for NOT_COMING the end of a range that begins with ``first``, in this ``epoch``.
+    ``dry_run``: return the answer without any effect.
     """
 
     op: Op
@@ -59,7 +59,7 @@ class ChannelCommand:
 
 
 PlacedCommand = tuple[int, ChannelCommand]
-"""The arrival before which a command to one channel stands, and the command."""
+"""The arrival before which a command to one channel takes effect, and the command."""
 
 
 def carry_out(
@@ -115,12 +115,12 @@ class _Operations:
 
     def _to_one(self, code: int, number: int, command: ChannelCommand) -> Answer:
         answer = act(self.channels, code, number, command)
-        # What begins from now on differs by its incarnation from what a reset ended.
+        # A channel that begins from now on has another incarnation than the one that a reset ended.
         self.channels.now_ms = self.channels.clock_ms
         return answer
 
     def _blocked(self, blocked_ms: int) -> list[int]:
-        """Channels whose oldest held message came this long ago, in the order of the table."""
+        """Return the channels whose oldest held message arrived this long ago, in table order."""
         since_ms = self.channels.now_ms - blocked_ms
         opened = self.channels.channels
         late = self.old.channel[self.old.since_ms <= since_ms]
@@ -131,7 +131,7 @@ class _Operations:
         return sorted(blocked)
 
     def close(self, answers: list[Answer]) -> Outcome:
-        """The state afterwards, and what happened."""
+        """Return the state afterwards, and the results."""
         channels = self.channels
         opened = np.zeros(len(self.table.keys), dtype=np.bool_)
         opened[list(channels.channels)] = True
@@ -206,7 +206,7 @@ def _passed(channel: Channel, command: ChannelCommand, now_ms: int) -> Answer:
 
 
 def _absent(channel: Channel, command: ChannelCommand, now_ms: int) -> Answer:
-    """Give up labels that will not come, as far as they are missing."""
+    """Give up the missing ones of the labels that will not come."""
     first, stop = (
         _in_cycle(channel.rules, label, channel.frontier)
         for label in (command.first, command.label)
@@ -227,13 +227,13 @@ def _absent(channel: Channel, command: ChannelCommand, now_ms: int) -> Answer:
 
 
 def _stop(channel: Channel, command: ChannelCommand) -> int | Refusal:
-    """The position up to which labels are given up; the frontier where there is none to."""
+    """Return the position up to which labels are given up; the frontier if there are none."""
     in_cycle = _in_cycle(channel.rules, command.label, channel.frontier)
     if not _possible(in_cycle):
         return Refusal.BAD_LABEL
     if command.op is Op.SKIP or in_cycle is None:
         return channel.skip_to(in_cycle)
-    # Of a channel that nobody knows no label is in the past, not even in a cycle.
+    # A channel that does not exist has no label in the past, not even in a cycle.
     stop = channel.rules.position(in_cycle, channel.frontier) if channel.exists else in_cycle
     if stop <= channel.frontier and channel.start != NONE:
         return Refusal.NOT_AHEAD
@@ -241,7 +241,7 @@ def _stop(channel: Channel, command: ChannelCommand) -> int | Refusal:
 
 
 def _in_cycle(rules: Rules, label: bytes | None, frontier: int) -> int | None:
-    """A label's position in its cycle; -1 where it is none, or too far away to be one."""
+    """Return a label's position in its cycle; -1 if it is not a label, or too far away."""
     if label is None:
         return None
     text = pa.array([label], pa.binary())
@@ -255,7 +255,7 @@ def _possible(in_cycle: int | None) -> bool:
 
 
 def _with_names(keys: pa.Array, names: list[bytes]) -> tuple[pa.Array, dict[bytes, int]]:
-    """The names that are none of the keys; the row of each name, these behind the others."""
+    """Return the names that are not among the keys, and each name's row, new ones at the end."""
     rows_or_none = pc.index_in(pa.array(names, pa.binary()), value_set=keys).to_pylist()
     new = [name for name, row in zip(names, rows_or_none, strict=True) if row is None]
     rows = {name: row for name, row in zip(names, rows_or_none, strict=True) if row is not None}
@@ -264,7 +264,7 @@ def _with_names(keys: pa.Array, names: list[bytes]) -> tuple[pa.Array, dict[byte
 
 
 def rows_after(first: Outcome, held_count: int, rows: Mapping[int, Reason]) -> dict[int, Reason]:
-    """Rows as a step counts them that begins with what ``first`` left of ``held_count``."""
+    """Renumber rows for a step that begins with the rows that ``first`` left of ``held_count``."""
     if not rows:
         return {}
     after = {row: at for at, row in enumerate(first.held_row.tolist())}
@@ -273,12 +273,12 @@ def rows_after(first: Outcome, held_count: int, rows: Mapping[int, Reason]) -> d
 
 
 def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
-    """Two outcomes as one, where the second began with what the first left of ``held_count``."""
+    """Join two outcomes, the second of which began with what the first left of ``held_count``."""
 
     def before(row: Int64s) -> Int64s:
-        """Rows of the second as rows of both: those that the first held, then the arrivals.
+        """Return the second's rows as rows of both: those held before the first, then arrivals.
 
-        Its notices come behind those of the first.
+        Its notices follow those of the first.
         """
         after = len(first.held_row)
         kept = np.concatenate([first.held_row, [0]])[np.clip(row, 0, after)]

@@ -1,9 +1,9 @@
-"""How far out of order messages came: what one would give up with another gap time or buffer.
+"""How far out of order messages arrived: what another gap time or buffer would have given up.
 
-A message is *displaced* by as many labels as the highest label that came before it in its channel
-lies above it, 0 where none does (near to the reordering extent of RFC 4737). It is *late* by as
-long as the first of those above it had waited when it came: with a shorter gap time it would have
-been given up. A buffer or a window as long as the displacement never gives it up.
+A message's *displacement* is the distance, in labels, to the highest label that arrived before it
+in its channel, 0 if none is above it (similar to the reordering extent of RFC 4737). It is *late*
+by the time that the first message above it had waited when it arrived: a shorter gap time would
+have given it up. A buffer or a window as long as the displacement never gives it up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sequencer.channels.state import Bools, Int64s
 from sequencer.sorting import order_by
 
 MIXED_MIN = 0.1
-"""With this much disorder nearly every channel has some, and to leave the others out is no gain."""
+"""With more disorder nearly every channel has some, and leaving the others out gains nothing."""
 
 
 def _none() -> Int64s:
@@ -25,10 +25,10 @@ def _none() -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class Disorder:
-    """The messages that came in one step: how many in order, and of the others parallel arrays.
+    """The arrivals of one step: the number in order, and parallel arrays of the others.
 
-    ``displaced`` in labels (above 0), ``late_ms`` in batch time (0: within one batch);
-    ``channel`` is whose they are. Duplicates, and what came after it was given up, are not counted.
+    ``displaced`` in labels (above 0), ``late_ms`` in batch time (0: within one batch), ``channel``:
+    a row. Duplicates, and messages that arrived after they were given up, are not counted.
     """
 
     in_order: int = 0
@@ -48,7 +48,7 @@ class Disorder:
 def measure(
     channel: Int64s, ahead: Int64s, row: Int64s, waits_ms: Int64s, held_count: int
 ) -> Disorder:
-    """Disorder among messages sorted by (channel, ahead), each label once; parallel arrays.
+    """Measure messages sorted by (channel, ahead), each label once; parallel arrays.
 
     ``ahead`` counts labels from any one of the channel, ``row`` is in order of arrival, the
     first ``held_count`` were held before; ``waits_ms``: how long a message has waited.
@@ -81,7 +81,7 @@ def measure(
 def measure_unsorted(
     channel: Int64s, ahead: Int64s, row: Int64s, waits_ms: Int64s, held_count: int
 ) -> Disorder:
-    """The same among messages in any order, of which some may be duplicates."""
+    """Measure messages in any order, some of which may be duplicates."""
     order = order_by(channel, ahead, row)
     channel, ahead, row, waits_ms = (column[order] for column in (channel, ahead, row, waits_ms))
     keep = np.ones(len(row), dtype=np.bool_)

@@ -18,7 +18,7 @@ ANY = {"*": ".*", "?": "."}
 
 
 def matches(keys: pa.Array, glob: str) -> NDArray[np.bool_]:
-    """Which keys (binary) match a glob. Raises ValueError where it is not a glob."""
+    """Return which keys (binary) match a glob; ValueError if it is not a valid glob."""
     try:
         found = pc.match_substring_regex(_texts(keys), pattern=_expression(glob))
     except pa.ArrowInvalid as error:
@@ -30,7 +30,7 @@ def matches(keys: pa.Array, glob: str) -> NDArray[np.bool_]:
 
 
 def _texts(keys: pa.Array) -> pa.Array:
-    """The keys as text, null where one is no UTF-8."""
+    """Return the keys as text, null where one is not valid UTF-8."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
@@ -45,7 +45,7 @@ def _text(key: bytes) -> str | None:
 
 
 def _expression(glob: str) -> str:
-    """The glob as a regular expression of RE2, whose time does not depend on the pattern."""
+    """Return the glob as a regular expression of RE2, whose time does not depend on the pattern."""
     parts = []
     at = 0
     while at < len(glob):
@@ -63,7 +63,7 @@ def _expression(glob: str) -> str:
 
 
 def first_match(keys: pa.Array, globs: tuple[str, ...]) -> NDArray[np.int64]:
-    """For each key 1 + the number of the first glob that it matches; 0 for none."""
+    """Return for each key 1 + the number of the first glob that it matches; 0 for none."""
     found = np.zeros(len(keys), dtype=np.int64)
     for number, glob in reversed([*enumerate(globs, 1)]) if len(keys) else ():
         found[matches(keys, glob)] = number

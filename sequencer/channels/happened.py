@@ -1,4 +1,4 @@
-"""What one channel holds and has given up, and what its records led to."""
+"""One channel's held messages, given-up ranges, and the results of its records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sequencer.channels.outcome import ChannelEvent, GapName, Reason
 
 @dataclass(slots=True)
 class Waiting:
-    """A held message: its row with the caller, batch time of arrival (ms), FIN mark."""
+    """A held message: the caller's row, batch time of arrival (ms), FIN mark."""
 
     row: int
     since_ms: int
@@ -29,12 +29,12 @@ class Range:
 
 @dataclass(slots=True)
 class Results:
-    """What one channel's records led to; rows are the caller's.
+    """The results of one channel's records; rows are the caller's.
 
     ``delivered``: row, sequence, incarnation. ``rejected``: row, reason, and the incarnation and
-    sequence of the delivery before. ``delays``: rule and delay (ms) of what came, where rules
-    measure. ``gaps``: see `outcome.Rejected`. ``passed``: how many of the delivered rows have no
-    label. ``notices``: of events, in the channel's stream; the delivered row of notice n is -1 - n.
+    sequence of the delivery before. ``delays``: rule and delay (ms) of arrivals, if rules measure.
+    ``gaps``: see `outcome.Rejected`. ``passed``: the number of delivered rows without a label.
+    ``notices``: events in the channel's stream; the delivered row of notice n is -1 - n.
     """
 
     delivered: list[tuple[int, int, int]] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Results:
 
 
 def with_range(ranges: list[tuple[int, int]], first: int, stop: int) -> list[tuple[int, int]]:
-    """Return ascending ranges with one more; those that touch it are one with it."""
+    """Return ascending ranges with one more, merged with those that it touches."""
     apart = [each for each in ranges if each[1] < first or stop < each[0]]
     touched = [each for each in ranges if each not in apart]
     both = [*touched, (first, stop)]

@@ -1,4 +1,4 @@
-"""What a step returns: where every input record ended, and what happened on the way."""
+"""The result of a step: where every input record ended, and the events."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sequencer.channels.state import ShardState
 class Reason(enum.IntEnum):
     """Why a record was rejected, in order of precedence (contract, discipline `channel`).
 
-    The last three are for records that had been accepted: their channel was forgotten, or where
-    they were to be delivered nobody takes them.
+    The last three are for records that had been accepted: their channel was forgotten, or they
+    cannot be delivered.
     """
 
     MISSING_CHANNEL = 0
@@ -38,7 +38,7 @@ class Reason(enum.IntEnum):
 
     @property
     def text(self) -> str:
-        """As it stands in the header ``reject-reason``."""
+        """Return the value of the header ``reject-reason``."""
         return REASONS[self]
 
 
@@ -63,7 +63,7 @@ class ChannelEvent:
 
 
 class GapName(NamedTuple):
-    """What names the event of a gap; see `ChannelEvent`."""
+    """The identity of a gap's event; see `ChannelEvent`."""
 
     channel: bytes
     incarnation: int
@@ -72,7 +72,7 @@ class GapName(NamedTuple):
 
 
 class Want(NamedTuple):
-    """A run of missing labels that is asked for: ``first`` up to ``stop``, half-open."""
+    """A run of missing labels to request: ``first`` up to ``stop``, half-open."""
 
     channel: bytes
     epoch: int
@@ -96,8 +96,8 @@ class GapFailure(Exception):  # noqa: N818  (a verdict on the data, not a malfun
 class Delivered:
     """Deliveries of one step, parallel int64 arrays; each channel's rows are in label order.
 
-    Those of commands come first, then those of records; each in the order of the channels. So what
-    comes before a record does not depend on whether that one is refused.
+    Those of commands come first, then those of records; each in the order of the channels. So the
+    deliveries before a record do not depend on whether it is refused.
 
     ``row`` counts the held rows before the step first (0 … held - 1), then the arrivals. Row -1 - n
     is notice n (of `Outcome`), which took a sequence, too.
@@ -115,8 +115,8 @@ class Rejected:
     """Rejects of one step, parallel arrays in order of arrival.
 
     ``row`` as in `Delivered`. ``incarnation`` and ``sequence`` name the last delivery of the
-    record's channel before it was rejected, as of taking one record at a time; ``sequence`` is -1
-    where there is none. ``gaps``: by row, the gap that gave the record's label up.
+    record's channel before it was rejected, as if one record were taken at a time; ``sequence`` is
+    -1 if there is none. ``gaps``: by row, the gap that gave the record's label up.
     """
 
     row: NDArray[np.int64]
@@ -127,7 +127,7 @@ class Rejected:
 
     @classmethod
     def empty(cls) -> Rejected:
-        """No record."""
+        """Return an object without rejects."""
         none = np.zeros(0, dtype=np.int64)
         return cls(none, none.astype(np.uint8), none, none)
 
@@ -144,10 +144,10 @@ class Refusal(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command did, or as a dry run would have done; counts of channels and labels.
+    """The effect of a command, or what a dry run would do, as counts of channels and labels.
 
-    ``known``: False where it names one channel, which did not exist. ``of_first``: whether a
-    refusal is about the first of the labels that will not come, not about the one behind them.
+    ``known``: False if it names a channel that did not exist. ``of_first``: whether a refusal is
+    about the first of the labels that will not come, not about the one behind them.
     """
 
     channels: int = 0
@@ -164,11 +164,11 @@ class Outcome:
     ``dropped``: which of the rejected rows are duplicates that the rules want counted only.
     ``held_row`` gives, for each row held after the step (in the order of ``state.held``), its row
     before. Every row is exactly one of delivered, rejected, held. ``answers``: one for each
-    command. ``disorder``: of the messages that came. ``passed``: how many of the delivered
-    rows have no label. ``notices``: the events that are also records in their channels'
-    streams; of kind `reset` is one that has no event but a command's answer, and the field
-    `command`: its number. ``wanted``: what is asked for. ``answered``: how many labels that were
-    asked for came, or will not come.
+    command. ``disorder``: that of the arrivals. ``passed``: the number of delivered rows without a
+    label. ``notices``: the events that are also records in their channels' streams; one of kind
+    `reset` has a command's answer in place of an event, and the field `command`, its number.
+    ``wanted``: runs to request. ``answered``: the number of requested labels that arrived, or will
+    not come.
     """
 
     state: ShardState

@@ -23,11 +23,11 @@ class Channel:
 
     ``rules`` are the channel's own; ``rule``: their number.
 
-    ``refused``: rows that cannot be delivered, with the reason; see `step`. ``since_ms``: what
-    begins anew, after a reset, has this incarnation at least.
+    ``refused``: rows that cannot be delivered, with the reason; see `step`. ``since_ms``: the least
+    incarnation of a channel that begins anew after a reset.
 
-    ``absent``: ranges of positions, ascending, of which what is missing will not come, as somebody
-    said; it is given up when it is next.
+    ``absent``: ascending ranges of positions whose missing labels were declared lost; they are
+    given up when they are next.
     """
 
     key: bytes
@@ -82,7 +82,7 @@ class Channel:
         self.trailing = 0
 
     def _announce(self, event: ChannelEvent) -> None:
-        """Report an event, where notices are wanted also in its place in the channel's stream."""
+        """Report an event; with notices, also as a record in the channel's stream."""
         if event.kind != "reset":  # the command's answer reports that
             self.results.events.append(event)
         if self.rules.notices:
@@ -92,7 +92,7 @@ class Channel:
             self.trailing = trailing
 
     def _gaps_at(self, position: int) -> list[Range]:
-        """The range that a given-up position lies in; none where it was not given up."""
+        """Return the given-up range that has a position; empty if it was not given up."""
         return [each for each in self.skipped if each.first <= position < each.stop]
 
     def _measure(self, since_ms: int, now_ms: int) -> None:
@@ -113,7 +113,7 @@ class Channel:
         self.results.passed += 1
 
     def _judge(self, position: int, epoch: int, *, fresh: bool) -> Reason | None:  # noqa: PLR0911
-        """The first reason against the record, in the contract's order."""
+        """Return the first reason to reject the record, in the contract's order."""
         frontier = 0 if fresh else self.frontier
         if self.rules.is_beyond_search(position, frontier):
             return Reason.BAD_LABEL
@@ -137,7 +137,7 @@ class Channel:
         return Reason.BUFFER_FULL if full and self.rules.full is Full.REJECT else None
 
     def _take_over(self, epoch: int, now_ms: int) -> None:
-        """Begin a higher epoch: what is held of the old one goes out, its holes are announced."""
+        """Begin a higher epoch: deliver the old one's held messages, and report its gaps."""
         if self.held and self.start == NONE:
             self.begin_at(self.frontier, now_ms)
         while self.held:
@@ -168,7 +168,7 @@ class Channel:
                 self.begin_at(self.frontier, now_ms)
         else:
             self._deliver_run(now_ms)
-        # With REJECT there are more only where the rules changed; nothing is given up for that.
+        # With REJECT there are more only if the rules changed, for which nothing is given up.
         while len(self.held) > self.rules.held_max and self.rules.full is Full.SKIP:
             self._give_up(min(self.held), "overflow", now_ms)
 
@@ -242,7 +242,7 @@ class Channel:
                 self.results.gaps[row] = name
 
     def expire(self, now_ms: int) -> None:
-        """Begin where the time to settle is over; apply the gap policy to gaps that are due."""
+        """Begin if the time to settle is over; apply the gap policy to a gap that is due."""
         policy, settle_ms = self.rules.gap, self.rules.settle_ms
         if self.start == NONE and settle_ms is not None:
             if not self.held or self._waited_ms(now_ms) < settle_ms:
@@ -263,13 +263,13 @@ class Channel:
         raise GapFailure(self.key, self.epoch, first, self._waited_ms(now_ms))
 
     def _waited_ms(self, now_ms: int) -> int:
-        """How long the oldest held message has waited; 0 where none is held."""
+        """Return how long the oldest held message has waited; 0 if none is held."""
         return now_ms - min((message.since_ms for message in self.held.values()), default=now_ms)
 
     def skip_to(self, in_cycle: int | None) -> int:
-        """The position that a skip up to a label leads to; None: to the lowest held one.
+        """Return the position up to which a skip gives up; ``in_cycle`` None: the lowest held one.
 
-        No farther than just behind a FIN; the frontier where there is nothing to do.
+        It is at most the one behind a FIN; the frontier if there is nothing to skip.
         """
         stop = min(self.held, default=self.frontier)
         if in_cycle is not None:
@@ -290,11 +290,11 @@ class Channel:
         self._deliver_run(now_ms)
 
     def missing_below(self, stop: int, first: int) -> int:
-        """How many labels from ``first`` up to ``stop`` are not there."""
+        """Return the number of labels from ``first`` up to ``stop`` that are missing."""
         return stop - first - sum(position < stop for position in self.held)
 
     def pass_by(self, stop: int, now_ms: int) -> None:
-        """Give up what is missing below ``stop``, by an operator's command."""
+        """Give up the missing labels below ``stop``, by an operator's command."""
         self.active_ms = now_ms
         self.absent = [(max(a, stop), b) for a, b in self.absent if b > stop]
         while self.frontier < stop:
@@ -302,9 +302,9 @@ class Channel:
             self._give_up(min(lowest, stop), "operator", now_ms)
 
     def give_up_absent(self, first: int, stop: int, now_ms: int) -> int:
-        """Give up what is missing of a range, as it will not come; at once what is next.
+        """Give up a range's missing labels, which will not come: at once, or when they are next.
 
-        How many labels that are; none above the highest held, which may still be sent.
+        Return their number, without those above the highest held one, which may still be sent.
         """
         first, stop = max(first, self.frontier), min(stop, max(self.held, default=0))
         missing, at = 0, first
@@ -323,7 +323,7 @@ class Channel:
         self.incarnation, self.active_ms = max(now_ms, self.since_ms), now_ms
 
     def forget(self, command: int) -> None:
-        """Cease to exist, by the command of this number; what is held is rejected."""
+        """Cease to exist, by the command of this number; reject the held messages."""
         held = sorted(self.held.items())
         for _, message in held:
             self.reject(message.row, Reason.RESET)

@@ -1,4 +1,4 @@
-"""Where rejects belong in their channels: behind which delivery, and who gave their labels up."""
+"""The places of rejects in their channels: the delivery before, and the gap with their label."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def usual_rejects(
     reasons: NDArray[np.uint8],
     held_count: int,
 ) -> Rejected:
-    """Return the arrivals of ``reasons`` that is none of the plain step's, with their places.
+    """Return the rejects of the vectorised part, with their places.
 
-    ``codes``: the channel's row of each arrival, -1 without one. ``last_before``: of channels
+    ``codes``: the channel's row of each arrival, -1 without one. ``last_before``: for channels
     that were known before this batch, the sequence of the last delivery before it.
     """
     at = np.flatnonzero(reasons < PASSES)
@@ -67,7 +67,7 @@ def _latest(row: Int64s, channel: Int64s, settled: Settled, held_count: int) -> 
 
 
 def with_plain(usual: Rejected, results: Results) -> Rejected:
-    """Return both those of the vectorised way and of the plain step, in order of arrival."""
+    """Return the rejects of the vectorised part and of the plain step, in order of arrival."""
     plain = np.array(results.rejected, dtype=np.int64).reshape(-1, 4)
     if not len(plain):
         return usual

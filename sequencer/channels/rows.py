@@ -19,7 +19,7 @@ from sequencer.sorting import order_by
 class Table:
     """The channel table while a step works on it; rows from ``known`` on are new in this batch.
 
-    ``base``: each channel's frontier; where it settles, the lowest position held or arriving.
+    ``base``: each channel's frontier; while it settles, the lowest position held or arriving.
     """
 
     keys: pa.Array
@@ -30,7 +30,7 @@ class Table:
 
     @classmethod
     def of(cls, state: ShardState, new_keys: pa.Array, rules: Rules) -> Table:
-        """The channels of a state and, behind them, others that do not exist yet."""
+        """Return a table of a state's channels, followed by new ones that do not exist yet."""
         known, more = len(state), len(new_keys)
         columns = {
             name: np.concatenate([column, np.zeros(more, dtype=np.int64)])
@@ -46,7 +46,7 @@ class Table:
     def find_bases(
         self, rules: Rules, code: Int64s, position: Int64s, held_channel: Int64s
     ) -> None:
-        """Set ``base`` where channels settle; arrivals are at these rows of the table."""
+        """Set ``base`` of channels that settle; ``code``: the channels' rows of arrivals."""
         if rules.settle_ms is None:
             return
         frontier, settles = self.columns["frontier"], self.columns["start"] == NONE
@@ -58,7 +58,7 @@ class Table:
         self.base = np.where(base == LABEL_MAX, frontier, base)
 
     def limit(self, rules: Rules, name: str, channel: Int64s) -> Int64s:
-        """The number ``name`` in the rules of some channels (see `Rules.limit`)."""
+        """Return the limit ``name`` in the rules of some channels (see `Rules.limit`)."""
         return rules.limit(name, self.columns["rule"][channel] if rules.others else channel)
 
 
@@ -73,7 +73,7 @@ class Rows:
     fin: Bools
 
     def take(self, which: Int64s | Bools | slice) -> Rows:
-        """The messages at ``which`` (indices, a mask or a slice)."""
+        """Return the messages at ``which`` (indices, a mask or a slice)."""
         return Rows(
             self.row[which],
             self.channel[which],
@@ -91,16 +91,16 @@ class Passing:
     channel: Int64s
 
     def take(self, which: Bools) -> Passing:
-        """The records of a mask."""
+        """Return the records of a mask."""
         return Passing(self.row[which], self.channel[which])
 
 
 def open_table(
     state: ShardState, channel: pa.Array, named: Sequence[bytes | None], rules: Rules
 ) -> tuple[Table, Int64s, Int64s]:
-    """The channel table with new channels appended in order of arrival; each arrival's row in it.
+    """Return the table, with new channels in order of arrival, and each arrival's row in it.
 
-    ``channel``: that of each arrival; without one its row is -1. Last come the rows of further
+    ``channel``: that of each arrival; without one its row is -1. Also returns the rows of further
     channels that are ``named``.
     """
     known, count = len(state), len(channel)
@@ -114,7 +114,7 @@ def open_table(
 
 
 def merge(first: Rows, second: Rows) -> Rows:
-    """Both, sorted by (channel, position); of equal ones those of ``first`` come first."""
+    """Merge both by (channel, position); of equal ones those of ``first`` come first."""
     if not len(second.row):
         return first
     both = Rows(
@@ -128,6 +128,6 @@ def merge(first: Rows, second: Rows) -> Rows:
 
 
 def of_channel(rows: Rows, code: int) -> Rows:
-    """The rows of one channel, of rows sorted by channel."""
+    """Return the rows of one channel, from rows sorted by channel."""
     first, stop = np.searchsorted(rows.channel, [code, code + 1])
     return rows.take(np.arange(first, stop))

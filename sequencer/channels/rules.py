@@ -1,4 +1,4 @@
-"""What a pipeline wants of its channels: labels, what to do about gaps, bounds."""
+"""The rules of a pipeline's channels: labels, gap policy, bounds."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ CUSTOM_WINDOW_DEFAULT = 10_000
 CUSTOM_WINDOW_MAX = 1_000_000
 CUSTOM_SEARCH_MIN = 1_000
 SKIPPED_RANGES_MAX = 64
-"""Gaps remembered for each channel. Where there are more, the oldest become one range with what was
-delivered between: a repeat of that counts as late, never a given-up label as duplicate."""
+"""The most gaps remembered for each channel. If there are more, the oldest become one range that
+includes the labels delivered between: a repeat of those counts as late, but a given-up label never
+as a duplicate."""
 
 
 class Blocked(Protocol):
@@ -37,11 +38,11 @@ class Blocked(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GapPolicy:
-    """What happens to missing labels when others have waited for them long enough.
+    """The treatment of missing labels after others have waited for them for the gap time.
 
-    ``after_ms``: how long that is; None for ever. ``by``: where that follows from the delays of
-    messages (see :meth:`Rules.by_delays`); then ``after_ms`` is the longest. Each policy
-    is a class of its own, listed in POLICIES; ``word`` is its name in the configuration.
+    ``after_ms``: the gap time; None: for ever. ``by``: derives the gap time from the delays of
+    messages (see :meth:`Rules.by_delays`); then ``after_ms`` is the longest. Each policy is a class
+    of its own, listed in POLICIES; ``word`` is its name in the configuration.
     """
 
     word: ClassVar[str]
@@ -53,12 +54,12 @@ class GapPolicy:
             raise ValueError(f"after_ms is {self.after_ms}; it must be 0 or more")
 
     def end(self, channel: Blocked, now_ms: int) -> None:
-        """End a channel's wait that is long enough: move its frontier, or raise GapFailure."""
+        """End a channel's wait after the gap time: move its frontier, or raise GapFailure."""
         raise NotImplementedError
 
     @property
     def for_repeat(self) -> GapPolicy:
-        """The policy of a batch that was planned before the service started."""
+        """Return the policy for a batch that was planned before the service started."""
         return self
 
 
@@ -101,20 +102,20 @@ POLICIES = {policy.word: policy for policy in (Wait, Skip, Fail)}
 
 
 class Full(enum.Enum):
-    """What happens to a message that finds its channel's buffer full."""
+    """The treatment of a message whose channel's buffer is full."""
 
     REJECT = "reject"
     SKIP = "skip"
 
 
 RULES_MAX = 100
-"""Rules of channels that one pipeline may have besides its own."""
+"""The most rules of channels that a pipeline may have besides its own."""
 NEVER_MS = 2**62
-"""Longer than anything waits."""
+"""A time that is never reached."""
 
 
 def window_max(cycle: int | None) -> int:
-    """The widest window, in labels, that a sequence with this cycle allows: below half of it."""
+    """Return the widest window, in labels, for a sequence with this cycle: below half of it."""
     return WINDOW_MAX if cycle is None else min(WINDOW_MAX, (cycle - 1) // 2)
 
 
@@ -125,14 +126,13 @@ class Rules:
     ``others``: rules of the channels that match a glob (see `sequencer.channels.globs`); the first
     match counts. A channel's *rule* is its number: 0 for the pipeline's own, from 1 on for others.
 
-    ``held_max`` bounds the messages held for one channel, ``window`` how far ahead of the frontier
-    a label may be. ``search`` is how many labels on each side of the frontier a custom sequence is
-    searched for a label; farther ones are unknown. ``drop_duplicates``: whether a duplicate is only
-    counted.
-    ``settle_ms``: not None where a channel begins with the lowest label that came within this time.
-    ``pass_unlabelled``: a record without a label is delivered where it arrives, not rejected.
-    ``notices``: events of channels are also records in their streams. ``ask_ms``: how long after
-    the first message above them missing labels are asked for; None: never.
+    ``held_max`` bounds the messages held for one channel, ``window`` the distance of a label ahead
+    of the frontier. ``search``: the labels on each side of the frontier among which a label of a
+    custom sequence is searched; farther ones are unknown. ``drop_duplicates``: whether a duplicate
+    is only counted. ``settle_ms``: if not None, a channel begins with the lowest label that arrives
+    within this time. ``pass_unlabelled``: a record without a label is delivered where it arrives,
+    not rejected. ``notices``: events of channels are also records in their streams. ``ask_ms``: the
+    time after the first message above them when missing labels are requested; None: never.
     """
 
     labels: Labels
@@ -187,7 +187,7 @@ class Rules:
 
     @property
     def first_start(self) -> int:
-        """Where a new channel begins: position 0; -1 where its first label is not known yet."""
+        """Return the start of a new channel: position 0; -1 if its first label is not known yet."""
         return 0 if self.settle_ms is None else -1
 
     @property
@@ -209,9 +209,9 @@ class Rules:
         return self.globs[rule - 1] if rule else None
 
     def limit(self, name: str, rule: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number ``name`` of each of some channels' rules; where all have one, of one channel.
+        """Return the limit ``name`` of each channel; of length 1 if there is only one rule.
 
-        That broadcasts to all, so that rules which nobody wrote cost nothing.
+        That broadcasts to all, so that rules which are not used cost nothing.
         """
         if not self.others:
             return np.array([getattr(self, name)], dtype=np.int64)
@@ -220,21 +220,21 @@ class Rules:
 
     @property
     def asks(self) -> bool:
-        """Whether missing labels are asked for."""
+        """Return whether missing labels are requested."""
         return any(rules.ask_ms is not None for rules in self.each)
 
     @property
     def ask_every_ms(self) -> int:
-        """``ask_ms``; NEVER_MS for none."""
+        """Return ``ask_ms``; NEVER_MS for None."""
         return NEVER_MS if self.ask_ms is None else self.ask_ms
 
     @property
     def measures(self) -> bool:
-        """Whether a gap time follows from delays, which are then counted."""
+        """Return whether a gap time follows from delays, which are then counted."""
         return any(rules.gap.by is not None for rules in self.each)
 
     def by_delays(self, counts: Int64s) -> Rules:
-        """The same with the gap times that follow from counted delays (rows by rule)."""
+        """Return the rules with the gap times that follow from counted delays (rows by rule)."""
         if not self.measures:
             return self
         own, *others = (
@@ -247,11 +247,11 @@ class Rules:
 
     @property
     def wait_ms(self) -> int:
-        """How long a message waits for a gap before the policy acts."""
+        """Return how long a message waits for a gap before the policy acts."""
         return NEVER_MS if self.gap.after_ms is None else self.gap.after_ms
 
     @property
     def for_repeat(self) -> Rules:
-        """The rules of a batch that was planned before the service started."""
+        """Return the rules for a batch that was planned before the service started."""
         others = tuple((glob, rules.for_repeat) for glob, rules in self.others)
         return replace(self, gap=self.gap.for_repeat, others=others)

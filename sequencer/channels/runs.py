@@ -1,6 +1,6 @@
-"""Runs of missing labels: which there are, and when each is asked for next.
+"""Runs of missing labels, and the times when they are requested.
 
-A run is what is missing between two labels that came, or below the first of them:
+A run is the missing labels between two held ones, or below the first of them:
 
     next label 5, held 7 8 11      runs [5, 7) [9, 11)
 """
@@ -21,11 +21,11 @@ Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 TRIES_MAX = 8
-"""A run is asked for at 1, 2, 4, … times ``ask_ms``, so often at most."""
+"""The most requests for a run, after 1, 2, 4, … times ``ask_ms``."""
 RUNS_MAX = 64
-"""The first runs of a channel that are asked for, besides those that had all their tries."""
+"""The most runs of a channel that are requested, besides those without tries left."""
 NOT_COMING = -1
-"""In place of tries: the sender says that these labels will not come."""
+"""In place of tries: these labels were declared lost."""
 
 
 def _empty() -> Int64s:
@@ -34,10 +34,10 @@ def _empty() -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs that were asked for, or will not come; half-open positions, by (channel, first).
+    """Runs that were requested, or will not come; half-open positions, by (channel, first).
 
-    ``tries``: how often a run was asked for, ``asked_ms``: when last (batch time); or NOT_COMING.
-    ``incarnation`` and ``epoch`` are those of the channel then: where it has others, they are over.
+    ``tries``: the number of requests, or NOT_COMING; ``asked_ms``: batch time of the last one.
+    ``incarnation`` and ``epoch``: the channel's then; once it has others, the run is obsolete.
     """
 
     channel: Int64s
@@ -50,7 +50,7 @@ class Runs:
 
     @classmethod
     def empty(cls) -> Runs:
-        """No run."""
+        """Return an object without runs."""
         return cls(*(_empty() for _ in fields(cls)))
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class Runs:
         return Runs(*(getattr(self, each.name)[rows] for each in fields(self)))
 
     def merged(self, other: Runs) -> Runs:
-        """Both together."""
+        """Return both together."""
         pairs = ((getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
         both = Runs(*map(np.concatenate, pairs))
         return both.take(order_by(both.channel, both.first)) if len(other) else self
@@ -69,7 +69,7 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Runs of missing labels, by (channel, first). ``since_ms``: when the first above it came."""
+    """Runs of missing labels, by (channel, first); ``since_ms``: first arrival above each."""
 
     channel: Int64s
     first: Int64s
@@ -84,7 +84,7 @@ class Missing:
         return Missing(*(getattr(self, each.name)[rows] for each in fields(self)))
 
     def without(self, runs: Runs) -> Missing:
-        """The same without the labels of those runs that will not come."""
+        """Return the missing labels without the runs that will not come."""
         runs = runs.take(runs.tries == NOT_COMING)
         if not len(runs):
             return self
@@ -100,7 +100,7 @@ class Missing:
 
 
 def _cut(missing: Missing, holes: Mapping[int, Sequence[tuple[int, int]]]) -> Missing:
-    """The runs without some ranges, which ascend in each channel."""
+    """Return the runs without some ranges, which ascend in each channel."""
     found = []
     columns = (getattr(missing, each.name).tolist() for each in fields(missing))
     for channel, first, stop, since_ms in zip(*columns, strict=True):
@@ -115,9 +115,9 @@ def _cut(missing: Missing, holes: Mapping[int, Sequence[tuple[int, int]]]) -> Mi
 
 
 def missing_of(channel: Int64s, position: Int64s, since_ms: Int64s, frontier: Int64s) -> Missing:
-    """The runs below held messages, which are parallel; ``frontier`` is by row of the table.
+    """Return the runs below held messages (parallel arrays); ``frontier`` is by row of the table.
 
-    Since when a run is waited for is the least ``since_ms`` of the messages above it.
+    A run's wait begins at the least ``since_ms`` of the messages above it.
     """
     if not len(channel):
         return Missing(channel, position, position, since_ms)
@@ -152,7 +152,7 @@ def found_in(first: Int64s, channel: Int64s, runs: Runs) -> Int64s:
 
 
 def due_at(missing: Missing, tries: Int64s, asked_ms: Int64s, rules: Rules, rule: Int64s) -> Int64s:
-    """When each run is asked for next; NEVER_MS for not at all. ``rule`` is by row of the table."""
+    """Return when each run is requested next; NEVER_MS: never. ``rule`` is by row of the table."""
     every = rules.limit("ask_every_ms", rule[missing.channel])
     every = np.broadcast_to(every, len(missing))
     later = asked_ms + (np.where(every == NEVER_MS, 0, every) << np.maximum(tries - 1, 0))
@@ -166,7 +166,7 @@ def due_at(missing: Missing, tries: Int64s, asked_ms: Int64s, rules: Rules, rule
 
 
 def next_ask_ms(since_ms: int, tries: int, asked_ms: int, ask_ms: int | None) -> int | None:
-    """When one run is asked for next, as :func:`due_at`; None for not at all."""
+    """Return when one run is requested next, as :func:`due_at`; None: never."""
     if ask_ms is None or tries >= TRIES_MAX:
         return None
     return since_ms + ask_ms if tries == 0 else asked_ms + (ask_ms << (tries - 1))

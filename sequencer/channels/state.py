@@ -1,4 +1,4 @@
-"""What a shard remembers of its channels, as parallel arrays."""
+"""A shard's state of its channels, as parallel arrays."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Held:
 
     @classmethod
     def empty(cls) -> Held:
-        """No message."""
+        """Return an object without messages."""
         return cls(_empty(), _empty(), _empty(), np.zeros(0, dtype=np.bool_))
 
     def __len__(self) -> int:
         return len(self.channel)
 
     def take(self, rows: Int64s | Bools) -> Held:
-        """The messages at ``rows`` (indices or a mask)."""
+        """Return the messages at ``rows`` (indices or a mask)."""
         return Held(self.channel[rows], self.position[rows], self.since_ms[rows], self.fin[rows])
 
 
@@ -55,9 +55,9 @@ class Held:
 class Skipped:
     """Given-up ranges of labels, half-open positions, sorted by (channel, first).
 
-    ``gaps``: of how many gaps each range is; with what was delivered between where these are more
-    than one. ``incarnation``: that of its channel when the (first) gap was announced.
-    ``since_ms``: since when messages waited for it; 0 where its channel's rules measure no delays.
+    ``gaps``: the number of gaps in each range; if more than one, it includes the labels delivered
+    between. ``incarnation``: its channel's when the (first) gap was announced. ``since_ms``: since
+    when messages waited for it; 0 if its channel's rules measure no delays.
     """
 
     channel: Int64s
@@ -69,14 +69,14 @@ class Skipped:
 
     @classmethod
     def empty(cls) -> Skipped:
-        """No range."""
+        """Return an object without ranges."""
         return cls(*(_empty() for _ in fields(cls)))
 
     def __len__(self) -> int:
         return len(self.channel)
 
     def take(self, rows: Int64s | Bools) -> Skipped:
-        """The ranges at ``rows`` (indices or a mask)."""
+        """Return the ranges at ``rows`` (indices or a mask)."""
         return Skipped(*(getattr(self, each.name)[rows] for each in fields(self)))
 
 
@@ -92,7 +92,7 @@ class ShardState:
     position at which its epoch began, -1 where that is not known yet (see `Rules.settle_ms`): then
     ``frontier`` is the lowest position that is held.
     ``rule``: the number of the channel's rules among those whose globs are ``globs``.
-    ``runs``: of missing labels, that were asked for or will not come.
+    ``runs``: missing labels that were requested or will not come.
     ``delays`` counts them by rule (`sequencer.channels.delays`), where rules measure; else no rows.
     ``anchors``: positions and labels from which a custom sequence without an end is walked again.
     ``clock_ms`` is the latest batch time seen: time never runs backwards for a shard.
@@ -118,7 +118,7 @@ class ShardState:
 
     @classmethod
     def empty(cls) -> ShardState:
-        """A shard that has seen nothing."""
+        """Return a new shard, without channels."""
         numbers: dict[str, Any] = {name: _empty() for name in COLUMNS}
         none = pa.array([], pa.binary())
         return cls(keys=none, held=Held.empty(), skipped=Skipped.empty(), **numbers)
@@ -127,11 +127,11 @@ class ShardState:
         return len(self.keys)
 
     def columns(self) -> dict[str, Int64s]:
-        """The per-channel numbers by name."""
+        """Return the per-channel numbers by name."""
         return {name: getattr(self, name) for name in COLUMNS}
 
     def renewed(self, since_ms: int) -> ShardState:
-        """The same where channels that began before ``since_ms`` begin anew, then."""
+        """Return the state with channels that began before ``since_ms`` beginning anew, then."""
         older = self.incarnation < since_ms
         if not older.any():
             return self
@@ -145,7 +145,7 @@ class ShardState:
         )
 
     def under(self, rules: Rules) -> ShardState:
-        """The same where each channel has its number among these rules."""
+        """Return the state with each channel's number among these rules."""
         state = self
         if self.globs != rules.globs:
             delays = moved(self.delays, self.globs, rules.globs)
@@ -156,7 +156,7 @@ class ShardState:
         return state
 
     def without(self, gone: Bools) -> ShardState:
-        """The same without the channels of the mask ``gone``, which hold nothing."""
+        """Return the state without the channels of the mask ``gone``, which hold nothing."""
         keep = ~gone
         kept_row = np.cumsum(keep) - 1
         skipped = self.skipped.take(keep[self.skipped.channel])
@@ -172,9 +172,9 @@ class ShardState:
         )
 
     def missing(self, rules: Rules) -> tuple[Missing, Int64s, Int64s]:
-        """The runs of labels that are waited for, where somebody may be asked for them.
+        """Return the missing runs that may be requested, their tries, and times of last requests.
 
-        And of each how often it was asked for, and when last. A channel that settles misses none.
+        A channel that settles misses none.
         """
         held = self.held
         some = rules.limit("ask_every_ms", self.rule[held.channel]) < NEVER_MS
@@ -192,7 +192,7 @@ class ShardState:
     def due_ms(self, rules: Rules) -> int | None:
         """Return the batch time from which a step without input would change something.
 
-        None for never. The one rule of timers: the service sets them by it, `replay` fires them.
+        None: never. The service sets all timers by this, and `replay` fires them by it.
         """
         state = self.under(rules)
         if state is not self:

@@ -2,7 +2,7 @@
 
 The result is that of `plain.Channel` taking one record at a time in order of arrival. Channels in
 which nothing unusual happens (one epoch, no FIN, no label outside the window, the buffer never
-full) are worked out together (`usual`). The others, and those whose gap is due, take the plain step
+full) are processed together (`usual`). The others, and those whose gap is due, take the plain step
 (`unusual`).
 """
 
@@ -48,11 +48,11 @@ def step(
     refused: Mapping[int, Reason] | None = None,
     placed: Sequence[PlacedCommand] = (),
 ) -> Outcome:
-    """Take a batch (perhaps empty) at batch time ``now_ms``, then due gaps and retirements.
+    """Process a batch (perhaps empty) at batch time ``now_ms``, then due gaps and retirements.
 
     ``commands`` take effect before the arrivals, ``placed`` ones (in order, each to one channel)
     between them; answers are in this order. ``refused``: rows (as in `Outcome`) that cannot be
-    delivered; where the turn of one comes, it is rejected and its label given up. Pure: the same
+    delivered; when it is its turn, such a row is rejected and its label given up. Pure: the same
     arguments give the same outcome. Raises GapFailure under the policy FAIL.
     """
     refused = refused or {}
@@ -72,7 +72,7 @@ def step(
 
 
 def _anchored(outcome: Outcome, rules: Rules) -> Outcome:
-    """The same, its state with labels from which a sequence without an end can be walked again."""
+    """Return the outcome with anchors: labels from which an endless sequence can be walked."""
     if not isinstance(rules.labels, CustomLabels) or not rules.labels.searched:
         return outcome
     search = max(each.search for each in rules.each)
@@ -173,7 +173,7 @@ def _positions(
     state: ShardState,
     rules: Rules,
 ) -> tuple[Int64s, Bools]:
-    """Positions of the good rows, and which rows make their channel unusual."""
+    """Return positions of the rows without faults, and which rows make their channel unusual."""
     columns = table.columns
     frontier = table.base[code]
     ahead = in_cycle - frontier
@@ -181,7 +181,7 @@ def _positions(
     unusual = fin | (epoch != columns["epoch"][code]) | (columns["fin"][code] != NONE)
     cycle, window = rules.labels.cycle, table.limit(rules, "window", code)
     if cycle is not None or rules.labels.searched:
-        # The frontier moves by at most so much within this batch.
+        # The most that the frontier moves within this batch.
         moves = np.bincount(code, minlength=len(table.keys))
         moves += np.bincount(state.held.channel, minlength=len(table.keys))
     if cycle is not None:
@@ -205,7 +205,7 @@ def _positions(
 def _with_refused(
     table: Table, held_channel: Int64s, codes: Int64s, refused: Mapping[int, Reason]
 ) -> Bools:
-    """Which channels have a row that cannot be delivered."""
+    """Return which channels have a row that cannot be delivered."""
     found = np.zeros(len(table.keys), dtype=np.bool_)
     if refused:
         channel = np.concatenate([held_channel, codes])[list(refused)]
@@ -222,7 +222,7 @@ def _disorder(
     rules: Rules,
     now_ms: int,
 ) -> Disorder:
-    """That of the unusual channels, as far as their messages are of the epoch that they had."""
+    """Measure the unusual channels' disorder, for messages of the epoch that they had before."""
     of = np.flatnonzero(unusual[rows.channel])
     if not len(of):
         return Disorder()
@@ -244,7 +244,7 @@ def _close(
     rejected: Rejected,
     delays: Int64s,
 ) -> Outcome:
-    """Put both ways together: the new state and where each record ended."""
+    """Join the vectorised and the plain results: the new state and where each record ended."""
     now_ms, rules = plain.now_ms, plain.rules
     more_held, skipped, runs = plain.close()
     held = merge(quiet_held, more_held)

@@ -1,6 +1,6 @@
-"""Channels in which something unusual happens: one record at a time.
+"""Processing of unusual channels, one record at a time.
 
-They have several epochs, a FIN, a full buffer, a gap that is due, or a record that is refused.
+These have several epochs, a FIN, a full buffer, a gap that is due, or a record that is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sequencer.channels.state import COLUMNS, NONE, Bools, Int64s, Skipped
 from sequencer.sorting import order_by
 
 FAULTLESS, PASSES = np.uint8(255), np.uint8(254)
-"""In place of a reason: the record shows no fault by itself, or passes without a label."""
+"""In place of a reason: the record has no fault of its own, or passes without a label."""
 
 
 class PlainChannels:
@@ -60,7 +60,7 @@ class PlainChannels:
     ) -> None:
         """Feed rows, in order of arrival, to their channels.
 
-        ``fault``: why a record is rejected for what it shows by itself, else FAULTLESS or PASSES.
+        ``fault``: a record's own reason for rejection, else FAULTLESS or PASSES.
         """
         columns = (code, in_cycle, epoch, row, fin, fault)
         for channel, at, its_epoch, its_row, its_fin, its_fault in zip(
@@ -76,16 +76,16 @@ class PlainChannels:
 
     @property
     def clock_ms(self) -> int:
-        """The shard's time: later than the batch's where a channel was reset that began then."""
+        """Return the shard's time: later than the batch's after resetting a channel begun then."""
         return max(self.now_ms, *(each.since_ms for each in self.channels.values()), 0)
 
     def open(self, code: int) -> Channel:
-        """The channel in a row of the table, as earlier records and commands left it."""
+        """Return the channel in a row of the table, as earlier records and commands left it."""
         channel = self.channels.get(code)
         return self._open(code, of_channel(self.old, code)) if channel is None else channel
 
     def expire(self, quiet: Rows) -> Bools:
-        """Begin channels and apply the gap policy, where it is time.
+        """Begin channels whose time to settle is over, and apply the gap policy to due gaps.
 
         ``quiet`` are the held messages of the channels not opened yet.
 
@@ -110,7 +110,7 @@ class PlainChannels:
         return due
 
     def tag(self, code: int) -> None:
-        """Note whose the deliveries since the last call are."""
+        """Note the channel of the deliveries since the last call."""
         more = len(self.results.delivered) - len(self.delivered_channel)
         self.delivered_channel.extend([code] * more)
 
@@ -150,7 +150,7 @@ class PlainChannels:
     def close(self) -> tuple[Rows, Skipped, Runs]:
         """Write the channels back into the table.
 
-        Returns what they hold; all given-up ranges; and all runs of missing labels.
+        Returns their held messages, all given-up ranges, and all runs of missing labels.
         """
         if not self.channels:
             return self.old.take(slice(0)), self.skipped, self.runs
@@ -181,7 +181,7 @@ class PlainChannels:
         return rows, skipped, self._close_runs(opened)
 
     def _close_runs(self, opened: Bools) -> Runs:
-        """The runs as they were, but for those of opened channels that will not come."""
+        """Return the runs, with those of opened channels that will not come replaced."""
         absent = [
             (code, first, stop, channel.incarnation, channel.epoch, NOT_COMING, 0)
             for code, channel in sorted(self.channels.items())

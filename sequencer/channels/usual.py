@@ -1,4 +1,4 @@
-"""Channels in which nothing unusual happens: all their messages together, vectorised.
+"""Processing of usual channels: all their messages together, vectorised.
 
 A message is deliverable exactly where its distance from the frontier equals its rank among the
 channel's messages.
@@ -51,8 +51,8 @@ from sequencer.sorting import order_by, starts_of
 class Settled:
     """The vectorised part's results; ``unusual`` also has the channels whose buffer filled up.
 
-    ``held`` counts rows as they were given, sorted by (channel, position). ``passed``: how many of
-    the delivered rows have no label.
+    ``held``: rows numbered as given, sorted by (channel, position). ``passed``: the number of
+    delivered rows without a label.
     """
 
     unusual: Bools
@@ -75,7 +75,7 @@ def settle(
     rules: Rules,
     now_ms: int,
 ) -> Settled:
-    """Deliver, hold or drop as duplicate all messages of usual channels that something came for."""
+    """Deliver, hold or drop as duplicates the messages of usual channels with arrivals."""
     columns = table.columns
     which = np.flatnonzero((touched & ~unusual)[rows.channel])
     channel = rows.channel[which]
@@ -151,7 +151,7 @@ def _among(
 
 
 def moments(row: Int64s, group: Int64s, held_count: int) -> Int64s:
-    """The row at whose arrival all of its group up to each row are there; -1: before the batch.
+    """Return the row whose arrival completes each row's group up to it; -1: before the batch.
 
     ``group`` ascends.
     """
@@ -163,7 +163,7 @@ def moments(row: Int64s, group: Int64s, held_count: int) -> Int64s:
 def _overfull(
     row: Int64s, starts: Int64s, sizes: Int64s, ready: Bools, held_count: int, limit: Int64s
 ) -> Bools:
-    """Which of the channels (beginning at ``starts``) would exceed their limit at some arrival.
+    """Return which channels (beginning at ``starts``) would exceed their limit at some arrival.
 
     A message leaves the buffer when it and all below it are there: at the latest arrival among
     those. Counting entries and leavings in order of arrival gives the buffer's length at any time.
@@ -198,9 +198,9 @@ def with_delays(
     reasons: NDArray[np.uint8],
     plain: PlainChannels,
 ) -> Int64s:
-    """The counts of delays with those of this batch, of the rules that measure.
+    """Return the counts of delays with this batch's, for the rules that measure.
 
-    ``codes`` and ``reasons``: of each arrival; see `unusual.FAULTLESS`.
+    ``codes`` and ``reasons``: each arrival's; see `unusual.FAULTLESS`.
     """
     rules = plain.rules
     if not rules.measures:

@@ -1,6 +1,6 @@
-"""Asking for what is missing: a function of the state after a batch and of the batch's time.
+"""Requests for missing labels: a function of the state after a batch and of the batch's time.
 
-It moves no frontier: the sender of the labels sends them again, or says that they will not come.
+A request moves no frontier: the sender sends the labels again, or declares them lost.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from sequencer.channels.state import NONE, Int64s, ShardState
 from sequencer.sorting import order_by
 
 WANTED_MAX = 1_000
-"""Runs that a shard asks for in one batch: those that have been due for longest. The others come in
-the next batches."""
+"""The most runs that a shard requests in one batch, the longest due first; the others follow in the
+next batches."""
 
 ANSWERS = ("not-coming", *(reason.text for reason in (Reason.TOO_LARGE, Reason.REFUSED)))
-"""Why labels are given up of which somebody says that they will not come, or that came."""
+"""Reasons for giving up requested labels that were declared lost, or that arrived."""
 
 
 def ask(outcome: Outcome, now_ms: int, rules: Rules) -> Outcome:
-    """Return the outcome of a batch with what is asked for in it.
+    """Return the outcome of a batch with the runs to request.
 
     ``now_ms``: the batch's time. ``rules`` are those of the state, with the batch's gap times.
     """
@@ -70,10 +70,10 @@ def _wants(state: ShardState, missing: Missing, tries: Int64s, rules: Rules) -> 
 
 
 def _answered(state: ShardState, missing: Missing, events: Iterable[ChannelEvent]) -> int:
-    """How many labels that were asked for came, or will not come as somebody said.
+    """Return how many requested labels arrived, or were declared lost.
 
-    They are neither missing any more, nor given up for another reason. Of a channel that was
-    forgotten none counts, nor what lies beyond a FIN.
+    They are no longer missing, and were not given up for another reason. Labels of a forgotten
+    channel, or beyond a FIN, do not count.
     """
     asked = state.runs.take(state.runs.tries != NOT_COMING)
     asked = asked.take(asked.incarnation == state.incarnation[asked.channel])
@@ -99,7 +99,7 @@ def _answered(state: ShardState, missing: Missing, events: Iterable[ChannelEvent
 def _given_up(
     events: Iterable[ChannelEvent],
 ) -> Mapping[tuple[bytes, int], list[tuple[int, int]]]:
-    """By channel and epoch, the ranges that were given up while somebody waited for them."""
+    """Return, by channel and epoch, the ranges that were given up while they were requested."""
     found: dict[tuple[bytes, int], list[tuple[int, int]]] = {}
     for event in events:
         if event.kind == "gap" and event.fields["reason"] not in ANSWERS:

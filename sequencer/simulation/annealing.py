@@ -128,7 +128,7 @@ class _Search:
         return sum(max(0.0, load - self.limit * (1 + 1e-9)) for load in loads) / self.limit
 
     def fits(self) -> bool:
-        """Whether no rule is broken."""
+        """Return whether no rule is broken."""
         paths = None not in map(self.tree.span, self.masks)
         return paths and not self.over(self.loads) and not self.needed[self.together == 0].any()
 

@@ -190,7 +190,7 @@ class _Run:
             self._send(str(self.rng.choice(sorted(groups[group]))), group)
 
     def _answer(self, reader: str, _: GroupMessage) -> None:
-        """Now and then, who has read something sends something to a group of its own."""
+        """Now and then, let a reader of something send something to a group of its own."""
         joined = [
             group for group, members in sorted(self.net.views.groups.items()) if reader in members
         ]
@@ -261,7 +261,7 @@ class _Run:
         self.net.events.after(int(self.rng.random() * self.faults.down_ms * 1000), repair)
 
     def _calm(self) -> None:
-        """No more faults; who is down comes back."""
+        """End all faults, and restart whatever is down."""
         self.net.carrier.faults = NONE
         self.net.carrier.cut.clear()
         for name in sorted(self.net.machines):

@@ -1,1 +1,1 @@
-"""Arrow on the way of the data: schemas, columns, packs, what operators hand to the sink."""
+"""Arrow data between stages: schemas, columns, packs, operators' output."""

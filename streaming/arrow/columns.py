@@ -1,4 +1,4 @@
-"""Columns of Kafka records: one array of a chunked one, the last header of a name."""
+"""Operations on columns of Kafka records: flatten, decode, measure, find headers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Bools = NDArray[np.bool_]
 
 
 def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """The column as one array (no copy where it is one already)."""
+    """Return the column as one array, without a copy if it is one already."""
     if isinstance(column, pa.ChunkedArray):
         if column.num_chunks == 1:
             return column.chunk(0)
@@ -24,12 +24,12 @@ def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """The column without a dictionary."""
+    """Return the column without a dictionary."""
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def row_bytes(column: pa.Array) -> Int64s:
-    """About how many bytes each row takes."""
+    """Return the approximate bytes of each row."""
     if pa.types.is_dictionary(column.type):
         known = np.append(row_bytes(column.dictionary), 0)
         sizes: Int64s = known[column.indices.fill_null(len(column.dictionary)).to_numpy()]
@@ -48,7 +48,7 @@ def row_bytes(column: pa.Array) -> Int64s:
 def last_headers(
     headers: pa.Array, names: Sequence[str]
 ) -> list[tuple[pa.Array, NDArray[np.bool_]]]:
-    """For each name, values of each row's last header of that name, and where there is one.
+    """For each name, return the value of each row's last such header, and whether it has one.
 
     ``headers`` is a list<struct<key, value>> array whose rows may be null. The values are binary,
     null where the header is missing or null.

@@ -1,6 +1,6 @@
-"""Histograms as lists of whole numbers: how many values are in each bucket, then their sum.
+"""Histograms as lists of integers: the number of values in each bucket, then their sum.
 
-They add up element by element: over a batch's shards, and over batches.
+They are added element by element, over a batch's shards and over batches.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ BOUNDS: dict[str, tuple[int, ...]] = {
     WAITED_MS: (0, *(int(1000 * each) for each in _SECONDS)),
     LATENCY_MS: tuple(int(1000 * each) for each in _QUICK),
 }
-"""The highest value of each bucket but the last one, which has what is above. Checkpoints keep
-counts by these bounds: who changes them gives the histogram another name."""
+"""The highest value of each bucket but the last, which is unbounded. Checkpoints keep counts by
+these bounds: to change them, give the histogram another name."""
 
 
 def counted(name: str, values: NDArray[np.int64], zeros: int = 0) -> list[int]:
-    """The histogram of the values, and of this many zeros besides."""
+    """Return the histogram of the values, and of this many further zeros."""
     bounds = np.array(BOUNDS[name], dtype=np.int64)
     counts = np.bincount(np.searchsorted(bounds, values), minlength=len(bounds) + 1)
     counts[0] += zeros
@@ -35,12 +35,12 @@ def counted(name: str, values: NDArray[np.int64], zeros: int = 0) -> list[int]:
 
 
 def together(parts: Iterable[Sequence[int]]) -> list[int]:
-    """Histograms of one name as one; empty where there is none."""
+    """Add up histograms of one name; empty if there are none."""
     return [sum(column) for column in zip(*filter(None, parts), strict=True)]
 
 
 def quantile(name: str, counts: Sequence[int], share: float) -> int | None:
-    """The bound that so large a share of the values is not above; None: above all, 0: no values."""
+    """Return the bound below which this share of values lies; None: above all; 0: no values."""
     *buckets, _ = counts or [0, 0]
     wanted = share * sum(buckets)
     if not wanted:

@@ -15,14 +15,14 @@ from streaming.arrow.schemas import has_blocks, with_blocks
 from streaming.errors import NOT_FINISHED, SequencerError
 
 COMPRESSED_BYTES_MIN = 128 * 2**10
-"""Tables and bodies of fewer bytes are not compressed: a table's two dozen buffers take 75
-microseconds, and as long again to read."""
+"""Smaller tables and bodies are not compressed: a table's two dozen buffers take 75 microseconds,
+and as long again to read."""
 PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
 COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 COMPRESSED_ROW_MIN = 512
-"""On its way through Spark a byte is copied a dozen times, and written to a file once. lz4 takes
-less than that where rows are not small: measured with JSON, 10 KB a value are 14 % faster with it,
-1 KB 27 %; 100 bytes are not."""
+"""Rows of fewer bytes are not compressed. Spark copies a byte a dozen times and writes it to a file
+once; lz4 takes less time than that unless rows are small: measured with JSON, values of 10 KB are
+14 % faster with it, of 1 KB 27 %, of 100 bytes not."""
 BODY_HEAD = struct.Struct("<II")
 """Checksum, and whether the rows have blocks."""
 
@@ -33,31 +33,31 @@ SMALL, LARGE = pa.Codec("lz4_raw"), pa.Codec("zstd", compression_level=1)
 
 
 def to_ipc(table: pa.Table, *, as_it_is: bool = False) -> bytes:
-    """The table as one Arrow IPC stream, compressed where its rows are large.
+    """Encode the table as one Arrow IPC stream, compressed if its rows are large.
 
-    ``as_it_is``: what is in it is compressed already.
+    ``as_it_is``: the contents are compressed already.
     """
     data: bytes = _stream(table, PLAIN if as_it_is else _options(table)).to_pybytes()
     return data
 
 
 def from_ipc(data: bytes | pa.Buffer) -> pa.Table:
-    """The table of an Arrow IPC stream; its columns may point into ``data``."""
+    """Return the table of an Arrow IPC stream; its columns may point into ``data``."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
 
 
 def to_body(batch: pa.RecordBatch) -> bytes:
-    """The rows, compressed where they are large, with a checksum (CRC-32C) before them.
+    """Encode the rows, compressed if they are large, behind a checksum (CRC-32C).
 
-    Without their schema, which takes longer than the rows where these are few. Rows with blocks
+    The schema is left out, as it takes longer than a few rows. Rows with blocks
     (`streaming.wire.blocks`) are compressed already.
     """
     return b"".join(body_pieces(batch))
 
 
 def body_pieces(batch: pa.RecordBatch, *, as_it_is: bool = False) -> tuple[bytes, pa.Buffer]:
-    """What :func:`to_body` puts together; ``as_it_is``: not compressed."""
+    """Return the two parts that :func:`to_body` joins; ``as_it_is``: do not compress."""
     blocks = has_blocks(batch.schema)
     options = PLAIN if blocks or as_it_is else _options(batch)
     if options is PLAIN:
@@ -68,11 +68,11 @@ def body_pieces(batch: pa.RecordBatch, *, as_it_is: bool = False) -> tuple[bytes
 
 
 def from_body(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """The inverse of :func:`to_body`; columns may point into ``data``.
+    """Return the inverse of :func:`to_body`; columns may point into ``data``.
 
-    ``schema`` is that of the rows without blocks, whether they have some or not.
-    SequencerError where it is damaged. Spark's own checksums for what it shuffles are part of its
-    compression, which costs more on one machine than what it saves.
+    ``schema`` is always that of the rows without blocks. Raises SequencerError if the body is
+    damaged. (Spark's own checksums of shuffled data are part of its compression, which costs more
+    on one machine than it saves.)
     """
     blocks, body = checked(data)
     if blocks > 1:
@@ -81,7 +81,7 @@ def from_body(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def checked(data: bytes) -> tuple[int, pa.Buffer]:
-    """Return what stands before a body besides its checksum, and the body, which fits to that."""
+    """Verify a body's checksum; return the head's other field, and the body."""
     body = pa.py_buffer(data)[BODY_HEAD.size :]
     checksum, kind = BODY_HEAD.unpack_from(data)
     if checksum != google_crc32c.value(body):
@@ -90,7 +90,7 @@ def checked(data: bytes) -> tuple[int, pa.Buffer]:
 
 
 def damaged() -> SequencerError:
-    """Return the error where bytes are not what a stage before gave."""
+    """Return the error for bytes that differ from what the previous stage sent."""
     return SequencerError(
         "Rows were damaged on their way from one stage of a batch to the next.",
         NOT_FINISHED,
@@ -99,50 +99,50 @@ def damaged() -> SequencerError:
 
 
 def to_state(batch: pa.RecordBatch) -> bytes:
-    """A body to be kept in Spark's state, compressed: each MB there costs some 10 ms in a batch."""
+    """Encode a body for Spark's state, compressed: each MB there costs some 10 ms in a batch."""
     return squeezed(batch.serialize())
 
 
 def from_state(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """The inverse of :func:`to_state`."""
+    """Return the inverse of :func:`to_state`."""
     return pa.ipc.read_record_batch(unsqueezed(data), schema)
 
 
 def squeezed(body: bytes | pa.Buffer) -> bytes:
-    """Bytes, compressed, with their length before them."""
+    """Compress bytes, and prefix their length."""
     size = len(memoryview(body))
     packed: bytes = _codec(size).compress(body, asbytes=True)
     return size.to_bytes(8, "little") + packed
 
 
 def unsqueezed(data: bytes) -> pa.Buffer:
-    """The inverse of :func:`squeezed`."""
+    """Return the inverse of :func:`squeezed`."""
     size = int.from_bytes(data[:8], "little")
     return _codec(size).decompress(memoryview(data)[8:], size)
 
 
 def join(parts: Sequence[bytes]) -> bytes:
-    """Some blobs as one."""
+    """Join blobs into one."""
     return struct.pack(f">{len(parts)}I", *map(len, parts)) + b"".join(parts)
 
 
 def split(data: Blob, count: int) -> list[Blob]:
-    """The inverse of :func:`join` of this many."""
+    """Return the inverse of :func:`join` of this many."""
     sizes = struct.unpack_from(f">{count}I", data)
     return [data[first:stop] for first, stop in pairwise(accumulate(sizes, initial=4 * count))]
 
 
 def to_line(data: bytes) -> str:
-    """Bytes for a state as text.
+    """Encode a state's bytes as ASCII text.
 
-    Of bytes in a state Spark's JVM makes text for Python, a character of each, and Python bytes of
-    that: 25 to 50 ms for a MB in each batch. ASCII text is not converted.
+    Spark's JVM converts bytes in a state to text, one character for each, and Python converts it
+    back: 25 to 50 ms for a MB in each batch. ASCII text is not converted.
     """
     return binascii.b2a_base64(data, newline=False).decode("ascii")
 
 
 def from_line(line: str) -> bytes:
-    """The inverse of :func:`to_line`."""
+    """Return the inverse of :func:`to_line`."""
     return binascii.a2b_base64(line)
 
 

@@ -1,8 +1,8 @@
 """Records as the rows that Spark's SQL expressions are written over.
 
-The columns have the names and types of Spark's own Kafka source, which users know. Two more carry
-what must not change on the way: the topic's number, and the timestamp in ms, which may lie outside
-of what Spark's timestamps reach.
+The columns have the names and types of Spark's own Kafka source, which users know. Two more are
+carried unchanged: the topic's number, and the timestamp in ms, which may lie outside the range of
+Spark's timestamps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RECORD_COLUMNS = (
     "value",
     "headers",
 )
-"""SQL that makes rows of RECORD of them."""
+"""SQL expressions that make rows of RECORD from rows of KAFKA_ROW."""
 
 MICROSECONDS = 1_000
 TIMESTAMP_MS_MAX = (2**63 - 1) // MICROSECONDS

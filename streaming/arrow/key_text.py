@@ -1,8 +1,8 @@
-r"""Keys as JSON has them, and as terminals show them.
+r"""The forms of keys in JSON and on terminals.
 
-JSON: text, or ``{"base64": …}`` where a key is no UTF-8. On a terminal what cannot be printed is
-escaped, ``\xff`` for a byte and ``\u0085`` for a character, and the backslash, too: different keys
-look different, and what is shown can be read back.
+JSON: text, or ``{"base64": …}`` if a key is not valid UTF-8. On a terminal, unprintable bytes
+(``\xff``) and characters (``\u0085``) and the backslash are escaped: different keys look different,
+and the shown text can be read back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ESCAPE = re.compile(rb"\\(?:([\\nrt])|x(%b{2})|u(%b{4})|U(%b{8})|)" % (HEX, HEX,
 
 
 def key_to_json(key: bytes) -> str | dict[str, str]:
-    """The key as text, or ``{"base64": …}``."""
+    """Return the key as text, or ``{"base64": …}``."""
     try:
         return key.decode()
     except UnicodeDecodeError:
@@ -29,9 +29,9 @@ def key_to_json(key: bytes) -> str | dict[str, str]:
 
 
 def key_from_json(value: Any) -> bytes:
-    """The bytes that :func:`key_to_json` was given. ValueError, which says why, where it is none.
+    """Return the inverse of :func:`key_to_json`; ValueError with a reason if it has none.
 
-    A key that is UTF-8 may be given either way.
+    A key that is valid UTF-8 may be given either way.
     """
     if isinstance(value, dict) and value.keys() == {"base64"}:
         value, form = value["base64"], "base64"
@@ -54,17 +54,17 @@ def escaped(key: bytes) -> str:
 
 
 def unescaped(text: str) -> bytes:
-    """Return the key that :func:`escaped` was given. ValueError, which says why, for others."""
+    """Return the inverse of :func:`escaped`; ValueError with a reason if it has none."""
     return ESCAPE.sub(_unescape, text.encode(errors="surrogateescape"))
 
 
 def word(key: bytes) -> str:
-    """Return a key as a shell takes it: :func:`escaped`, in quotes where a shell wants them."""
+    """Return a key for a shell: :func:`escaped`, in quotes if a shell needs them."""
     return shlex.quote(escaped(key))
 
 
 def word_of(value: Any) -> str:
-    """Return :func:`word` of what :func:`key_to_json` gave."""
+    """Return :func:`word` of a key in the form of :func:`key_to_json`."""
     return word(key_from_json(value))
 
 

@@ -1,9 +1,9 @@
-"""Large rows that stay in files on their way from one stage of a batch to the next.
+"""Files for large rows between the stages of a batch.
 
 Spark copies a row some ten times on its way from one Python worker to another. On one machine it
-gets a reference instead: which file, where in it, how long, and the checksum of what lies there
-(Hohpe and Woolf, *Enterprise Integration Patterns*: claim check). What is set aside is of use for
-one batch only: it is never synced, and removed when the batch is done, or has failed.
+gets a reference instead: file, offset, length and checksum (Hohpe and Woolf, *Enterprise
+Integration Patterns*: claim check). The files serve one batch only: they are never synced, and are
+removed when the batch is done, or has failed.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ Pieces: TypeAlias = Sequence[Bytes]
 """A row, in pieces that follow each other."""
 
 REFERENCE = 3
-"""In the place where a pack says whether it has blocks. Tables (IPC streams) have the length of
-their schema there, a multiple of eight."""
+"""Marks a reference, in the byte where a pack says whether it has blocks. Tables (IPC streams) have
+the length of their schema there, a multiple of eight."""
 LARGE_BYTES = 64 * 2**10
-"""Where the rows of a table have less together, they go through Spark, which takes less time for
-them than a file does."""
+"""If the rows of a table have fewer bytes together, they go through Spark, which is faster than a
+file for them."""
 _LIES = struct.Struct("<QQI?")
 """Offset, length, checksum (CRC-32C), and whether it is the last reference to its file, whose name
-is behind them."""
+follows."""
 
 
 def set_aside(rows: Sequence[Pieces], folder: str) -> list[bytes] | None:
-    """Return references to the rows, which are in a new file; None where they are to go themselves.
+    """Write the rows to a new file and return references; None if they are to go through Spark.
 
-    ``folder``: where files are, "" for nowhere; it and the folder around it are made where they are
-    missing, as systems remove what lies unused for days. The same row, given again, is written
-    once. StorageUnavailable where that fails.
+    ``folder``: for the file; "" for none. It and its parent are created if they are missing, as
+    systems remove folders that were unused for days. A row that is given twice is written once.
+    Raises StorageUnavailable if that fails.
     """
     if not folder or sum(len(piece) for row in rows for piece in row) < LARGE_BYTES:
         return None
@@ -64,12 +64,12 @@ def set_aside(rows: Sequence[Pieces], folder: str) -> list[bytes] | None:
 
 
 def fetched_back(row: Bytes, *, last_use: bool = False) -> Bytes:
-    """Return the row, or what it refers to.
+    """Return the row, or the one that it refers to.
 
-    ``last_use``: nobody asks again for this row of a file, nor for those given before it; with its
-    last one the file is removed. Who keeps what is returned keeps all of the file on the disk.
+    ``last_use``: this row of a file, and those before it, are not read again; the file is removed
+    with its last one. While a returned row is in use, all of its file stays on the disk.
 
-    SequencerError where it is damaged, StorageUnavailable where it is gone.
+    Raises SequencerError if it is damaged, StorageUnavailable if it is gone.
     """
     if len(row) < BODY_HEAD.size or BODY_HEAD.unpack_from(row)[1] != REFERENCE:
         return row
@@ -97,7 +97,7 @@ def fetched_back(row: Bytes, *, last_use: bool = False) -> Bytes:
 
 
 def clear(folder: str) -> None:
-    """Remove what was set aside; tasks of a batch that failed may leave more, till the next one."""
+    """Remove the files; tasks of a failed batch may leave more, which the next call removes."""
     if folder:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,7 +1,7 @@
-"""Whole numbers in few bytes: of each column what it needs above its least value.
+"""Frame-of-reference encoding: each column as offsets from its minimum, in the narrowest type.
 
-Tables of channels are numbers that are alike: one epoch, labels and sequences that are small, batch
-times of the last hour. To find that out took a compressor of 8 bytes each four times as long.
+Numbers in tables of channels are close to each other: one epoch, small labels and sequences, batch
+times of the last hour. A compressor of the 8-byte numbers took four times as long.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Int64s = NDArray[np.int64]
 
 ROWS = struct.Struct("<I")
 COLUMN = struct.Struct("<qB")
-"""A column's least value, and how many bytes each number has above it: 0, or WHOLE and as many as
-numbers of the machine have. Before, they were as few as there can be, all lowest bytes first."""
+"""A column's minimum, and the bytes of each offset: 0, or WHOLE plus the width of an integer.
+An older form, without WHOLE, has the least number of bytes, all lowest bytes first."""
 WHOLE = 16
 
 
 def to_bytes(columns: Sequence[Int64s]) -> bytes:
-    """Columns of one length, one behind the other."""
+    """Encode columns of one length, one behind the other."""
     rows = len(columns[0])
     heads, bodies = [ROWS.pack(rows)], []
     for column in columns:
@@ -39,7 +39,7 @@ def to_bytes(columns: Sequence[Int64s]) -> bytes:
 
 
 def from_bytes(body: pa.Buffer, columns: int) -> tuple[list[Int64s], pa.Buffer]:
-    """The inverse of :func:`to_bytes`, for this many columns; and what follows them."""
+    """Return the inverse of :func:`to_bytes`, for this many columns, and the bytes that follow."""
     data = memoryview(body)
     (rows,) = ROWS.unpack_from(data)
     at = ROWS.size + columns * COLUMN.size

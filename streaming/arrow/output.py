@@ -1,9 +1,9 @@
-"""What operators hand to the sink: for each shard and topic a table of records to write.
+"""Operators' output for the sink: for each shard and topic a table of records to write.
 
 A table has the columns `key`, `value`, `headers` (null: none), and may have `timestamp` (ms; else
-Kafka's own) and `partition` (else that of the key). Every other column is a header to add, named
-without the configured prefix, behind the record's own; a null adds none. A header whose name is one
-of the columns' stands behind "header:". Columns may be dictionaries.
+Kafka's own) and `partition` (else that of the key). Every other column is a header to add behind
+the record's own, named without the configured prefix; a null adds none. A header with a column's
+name is prefixed with "header:". Columns may be dictionaries.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OUTPUT = "shard int, topic string, rows binary, totals string, wrote_before boolean"
-"""One row (or some, where it is much) for each topic that a shard writes to; the shard's last row,
-and no other, has its totals, and no topic where it has nothing else. ``wrote_before``: whether an
-earlier batch of the shard wrote anything."""
+"""One row (several for large tables) for each topic that a shard writes to. Only the shard's last
+row has totals; it has no topic if there are no records for it. ``wrote_before``: whether an earlier
+batch of the shard wrote anything."""
 
 ROW_BYTES_MAX = 256 * 2**20
 ROWS_AT_ONCE = 5
-"""They leave a worker together (`streaming.spark.worker_daemon.OUTPUT_ROWS_MAX`)."""
+"""Rows that leave a worker together (`streaming.spark.worker_daemon.OUTPUT_ROWS_MAX`)."""
 PLACE = ("topic", "partition", "offset")
 REJECT = ("key", "value", "headers", "timestamp")
 
 SUMMED = ("channels", "given_up")
-"""Counts in answers."""
+"""Fields of answers that are counts, and are added up over shards."""
 
 ASKED = (
     *("event", "id", "at", "command", "topic", "partition", "offset"),
@@ -44,19 +44,19 @@ ASKED = (
     *("epoch", "from", "to", "label", "if_version", "dry_run", "by", "why"),
 )
 ANSWERED = {name: place for place, name in enumerate(ASKED)}
-"""The order of an answer's fields in every discipline; what came of the command is behind them."""
+"""The order of an answer's fields in every discipline; the command's results follow."""
 
 Write = tuple[str, pa.Table]
 """A topic and the records for it."""
 
 Event = tuple[bytes, dict[str, Any]]
-"""An event's key, and what its JSON says."""
+"""An event's key, and the fields of its JSON."""
 
 
 def output_rows(shard: int, writes: Iterable[Write], totals: Totals) -> Iterator[pd.DataFrame]:
-    """A shard's rows of OUTPUT, piece by piece: the sink sends the first while others are made.
+    """Yield a shard's rows of OUTPUT one by one: the sink sends the first while others are made.
 
-    Counts the batch in ``totals`` where it writes anything.
+    Counts the batch in ``totals`` if it writes anything.
     """
     wrote_before = totals.batches > 0
     waiting: list[tuple[str, bytes]] = []
@@ -72,7 +72,7 @@ def output_rows(shard: int, writes: Iterable[Write], totals: Totals) -> Iterator
 
 
 def output_rows_of(shard: int, write: Write, *, wrote_before: bool) -> Iterator[pd.DataFrame]:
-    """One write as rows of OUTPUT without totals, one after the other; none if it is empty."""
+    """Yield one write as rows of OUTPUT without totals; none if it is empty."""
     topic, records = write
     for part in _parts(records):
         yield output_row(shard, topic, _blob(part), wrote_before=wrote_before)
@@ -81,14 +81,14 @@ def output_rows_of(shard: int, write: Write, *, wrote_before: bool) -> Iterator[
 def output_row(
     shard: int, topic: str = "", rows: bytes = b"", totals: str = "", *, wrote_before: bool
 ) -> pd.DataFrame:
-    """One row of OUTPUT."""
+    """Return one row of OUTPUT."""
     return _frame(shard, [(topic, rows)], totals, wrote_before=wrote_before)
 
 
 def _frame(
     shard: int, rows: Sequence[tuple[str, bytes]], totals: str = "", *, wrote_before: bool
 ) -> pd.DataFrame:
-    """Rows of OUTPUT, the last of which has ``totals``."""
+    """Return rows of OUTPUT, the last of which has ``totals``."""
     import pandas as pd  # noqa: PLC0415  (half a second to import, and the sink needs none)
 
     return pd.DataFrame(
@@ -107,7 +107,7 @@ def _blob(rows: pa.Table) -> bytes:
 
 
 def _parts(rows: pa.Table) -> Iterator[pa.Table]:
-    """The records in tables of which none nears the 2 GiB that a row may have."""
+    """Split the records into tables well below the 2 GiB limit of a row."""
     size = -(-len(rows) // (rows.nbytes // ROW_BYTES_MAX + 1))
     for first in range(0, len(rows), size or 1):
         yield rows.slice(first, size)
@@ -120,10 +120,10 @@ def rejects(
     details: pa.Array | None = None,
     places: Mapping[str, pa.Array] | None = None,
 ) -> pa.Table:
-    """The rejected records with a reason for each; they go where an empty key would without one.
+    """Return the rejected records with their reasons; those without a key go as with an empty one.
 
     ``records`` also have `topic` (its number in ``inputs``), `partition` and `offset`. ``details``:
-    texts, null where there is nothing to say. ``places``: further columns, between these.
+    texts, or null. ``places``: further columns, between these.
     """
     topics = pa.array(inputs, pa.string()).take(records["topic"].combine_chunks())
     added = {
@@ -142,7 +142,7 @@ def rejects(
 def with_origin(rows: pa.Table, records: pa.Table, inputs: Sequence[str]) -> pa.Table:
     """Return rows with the header `origin`, the place of their records; unchanged without inputs.
 
-    Null where a record has no place, or is a command: its topic is none of the inputs.
+    The header is null if a record has no place or is a command (its topic is not an input).
     """
     if not inputs:
         return rows
@@ -155,7 +155,7 @@ def with_origin(rows: pa.Table, records: pa.Table, inputs: Sequence[str]) -> pa.
 
 
 def events(happened: Sequence[Event]) -> pa.Table:
-    """Events as records."""
+    """Return events as records."""
     values = [json.dumps(value, ensure_ascii=False).encode() for _, value in happened]
     return pa.table(
         {
@@ -167,7 +167,7 @@ def events(happened: Sequence[Event]) -> pa.Table:
 
 
 def event(pipeline: str, kind: str, place: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
-    """The fields that begin an event about the record at a place (topic, partition, offset)."""
+    """Return the first fields of an event about a record at a place (topic, partition, offset)."""
     where = f"{place['topic']}:{place['partition']}:{place['offset']}"
     return {"event": kind, "id": f"{pipeline}:{kind}:{where}", "at": at(now_ms)}
 
@@ -179,7 +179,7 @@ def answer(
     now_ms: int,
     more: Mapping[str, Any],
 ) -> Event:
-    """The event that answers the command at a place; refused where ``more`` has a reason."""
+    """Return the event that answers the command at a place; a reason in ``more`` means refused."""
     kind = "command-refused" if "reason" in more else "command-done"
     begin = event(pipeline, "command", place, now_ms)
     fields = {**begin, "event": kind, "command": command_id, **place, **more}
@@ -187,9 +187,9 @@ def answer(
 
 
 def together(parts: Iterable[Mapping[str, Any]]) -> list[Event]:
-    """Answers to commands that concern all shards, of each shard's own answer to them.
+    """Merge the shards' parts of answers to commands that concern all shards.
 
-    Counts are added up; the time is that of the latest.
+    Counts are added up; the time is that of the latest part.
     """
     answers: dict[str, dict[str, Any]] = {}
     for part in parts:
@@ -201,12 +201,12 @@ def together(parts: Iterable[Mapping[str, Any]]) -> list[Event]:
 
 
 def _in_order(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an answer with its fields in the order of ANSWERED, the others behind these."""
+    """Return an answer with its fields in the order of ANSWERED, followed by the others."""
     last = len(ANSWERED)
     return dict(sorted(answer.items(), key=lambda field: ANSWERED.get(field[0], last)))
 
 
 def at(now_ms: int) -> str:
-    """A batch's time as events tell it (RFC 3339)."""
+    """Return a batch's time in the form of events (RFC 3339)."""
     text = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")

@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
 PACKED = "shard int, rows binary"
 Pack: TypeAlias = Callable[[pa.Table], pa.RecordBatch]
-"""Records (RECORD) to packs for the shards that they concern (PACKED)."""
+"""Makes packs (PACKED) of records (RECORD), for the shards that they concern."""
 
 SHARE = 2
-"""In the place where a pack says whether it has blocks."""
+"""Marks a share, in the byte where a pack says whether it has blocks."""
 PACK_BYTES = 512 * 2**10
-"""About the size of a pack behind a backlog, where packs pass Spark. It copies each some ten times,
-into arrays of its own: with packs four times as large the JVM spent twice the time in the kernel
-(fresh memory, page by page), and its collector copied arrays that die soon. Smaller packs cost
+"""The approximate size of a pack during a backlog, if packs go through Spark. It copies each some
+ten times into arrays of its own: with packs four times as large the JVM spent twice the time in the
+kernel (fresh memory, page by page), and its collector copied short-lived arrays. Smaller packs cost
 Python more."""
 TABLE_BYTES_MIN, TABLE_BYTES_MAX = 2 * 2**20, 8 * 2**20
-"""Bounds of a table whose rows are packed together. Allocators take memory for larger ones from the
-system and give it back each time."""
+"""Bounds of a table whose rows are packed together. For larger ones allocators take memory from the
+system and return it each time."""
 
 
 def table_bytes(shards: int, *, in_files: bool = False) -> int:
-    """Return at how many bytes a table is cut whose rows become packs for this many shards.
+    """Return the size in bytes at which a table is cut before its rows are packed for the shards.
 
-    ``in_files``: packs do not pass Spark (`streaming.arrow.large_rows`), and may be large.
+    ``in_files``: packs do not go through Spark (`streaming.arrow.large_rows`), and may be large.
     """
     if in_files:
         return TABLE_BYTES_MAX
@@ -53,7 +53,7 @@ def table_bytes(shards: int, *, in_files: bool = False) -> int:
 
 
 def in_packs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """A task's rows in tables that are large, but no larger than need be."""
+    """Yield a task's rows in tables that end when they reach TABLE_BYTES_MAX."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -68,7 +68,7 @@ def in_packs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def packs_of(records: DataFrame, making: Pack) -> DataFrame:
-    """Packs of Spark's rows."""
+    """Return packs of Spark's rows."""
     return records.mapInArrow(partial(_pack_task, making=making), PACKED)
 
 
@@ -82,7 +82,7 @@ def packed(
     keys: list[int],
     large_rows: str = "",
 ) -> pa.RecordBatch:
-    """Rows of PACKED: the packs (`body_pieces`) of some shards under their state keys.
+    """Return rows of PACKED: the packs (`body_pieces`) of some shards under their state keys.
 
     ``large_rows``: see `large_rows.set_aside`.
     """
@@ -97,12 +97,12 @@ def packed(
 
 
 def share_row(share: bytes) -> bytes:
-    """What a shard gets in place of its packs where it is to read a share of a batch itself."""
+    """Return the row for a shard that reads its share of a batch itself, in place of packs."""
     return BODY_HEAD.pack(google_crc32c.value(share), SHARE) + share
 
 
 def share_in(row: bytes) -> bytes | None:
-    """Return the share in a row of PACKED; None: it has a pack. SequencerError: it is damaged."""
+    """Return the share in a row of PACKED, None if it has a pack; SequencerError if damaged."""
     if BODY_HEAD.unpack_from(row)[1] != SHARE:
         return None
     share: bytes = checked(row)[1].to_pybytes()
@@ -119,8 +119,8 @@ def pack_by_shard(
 ) -> pa.RecordBatch:
     """Return rows of PACKED: one pack for each shard that has rows, in the order of the rows.
 
-    ``shard``: that of each row. ``values`` puts the values of the sorted rows in their form.
-    ``large_rows``: the folder for large packs; then nothing is compressed.
+    ``shard``: each row's. ``values`` converts the values of the sorted rows. ``large_rows``: the
+    folder for large packs, which are then not compressed.
     """
     order = order_by(shard)
     present, first = np.unique(shard[order], return_index=True)
@@ -133,9 +133,9 @@ def pack_by_shard(
 
 
 def unpacked(packs: Sequence[bytes], schema: pa.Schema = RECORD) -> list[pa.Table]:
-    """Return the rows (``schema``, or the same with blocks) of packs as they come.
+    """Return the rows (``schema``, or the same with blocks) of packs, unsorted, an empty one first.
 
-    An empty table comes first. Their order is `order_of_arrival`.
+    `order_of_arrival` gives their order.
     """
     tables = (pa.Table.from_batches([from_body(pack, schema)]) for pack in packs)
     return [schema.empty_table(), *tables]
@@ -144,8 +144,8 @@ def unpacked(packs: Sequence[bytes], schema: pa.Schema = RECORD) -> list[pa.Tabl
 def order_of_arrival(rows: pa.Table) -> NDArray[np.int64]:
     """Return the rows of a batch by topic, partition and offset.
 
-    The one order in which a shard takes records and commands: packs come in any order, and a
-    repeated batch gives the same bytes.
+    A shard takes records and commands in this order: packs arrive in any order, and a repeated
+    batch must give the same bytes.
     """
     return order_by(*(flat(rows[name]).to_numpy() for name in ("topic", "partition", "offset")))
 

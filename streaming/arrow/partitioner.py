@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def murmur2(keys: pa.Array) -> NDArray[np.int32]:
-    """Kafka's murmur2 of each key (binary, no nulls), as in org.apache.kafka.common.utils.Utils."""
+    """Return murmur2 of each key (binary, no nulls), as org.apache.kafka.common.utils.Utils."""
     hashes = np.zeros(len(keys), dtype=np.uint32)
     for rows, matrix in by_length(keys):
         hashes[rows] = _murmur2_same_length(matrix)
@@ -20,7 +20,7 @@ def murmur2(keys: pa.Array) -> NDArray[np.int32]:
 def by_length(
     keys: pa.Array,
 ) -> Iterator[tuple[NDArray[np.intp] | slice, NDArray[np.uint8]]]:
-    """The keys (binary, no nulls) of each length: their rows, and a byte matrix of them."""
+    """Yield the keys (binary, no nulls) by length: their rows, and a byte matrix of them."""
     count = len(keys)
     if not count:
         return
@@ -39,7 +39,7 @@ def by_length(
 
 
 def _murmur2_same_length(matrix: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """murmur2 of the rows of a byte matrix."""
+    """Return murmur2 of each row of a byte matrix."""
     m = np.uint32(0x5BD1E995)
     count, length = matrix.shape
     seed = np.uint32((0x9747B28C ^ length) & 0xFFFFFFFF)
@@ -60,12 +60,12 @@ def _murmur2_same_length(matrix: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def partitions_of(keys: pa.Array, count: int) -> NDArray[np.int32]:
-    """The partition of each key among ``count``, as Kafka's Java client chooses it."""
+    """Return the partition of each key among ``count``, as Kafka's Java client chooses it."""
     return ((murmur2(keys) & np.int32(0x7FFFFFFF)) % np.int32(count)).astype(np.int32)
 
 
 def partition_of(key: bytes, count: int) -> int:
-    """The same for one key, a hundred times as fast as an array of one."""
+    """Return the partition of one key; a hundred times as fast as for an array of one."""
     mask, m, length = 0xFFFFFFFF, 0x5BD1E995, len(key)
     h = (0x9747B28C ^ length) & mask
     whole = length // 4 * 4

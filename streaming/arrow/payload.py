@@ -1,4 +1,4 @@
-"""What messages carry between shards, and where chunks of them are cut."""
+"""Payloads of messages between shards, and their division into chunks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from streaming.arrow.schemas import RECORD
 
 CHUNK_BYTES_MAX = 512 * 1024
 """A chunk is cut at this size, so that it fits into a Kafka record by any broker's settings; a
-single message that is larger goes alone."""
+larger single message goes alone."""
 
 ROW_BYTES = 64
 HEADER_BYTES = 16
 
 
 def carried(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return these columns of records; null where another plan sent them without."""
+    """Return these columns of records; null if another plan sent the records without them."""
     columns = {
         name: rows[name]
         if name in rows.column_names
@@ -32,12 +32,12 @@ def carried(rows: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 def own(rows: pa.Table) -> pa.Table:
-    """Return the columns of records alone, of those that a chunk has."""
+    """Return only the records' columns of a chunk."""
     return rows.select([name for name in RECORD.names if name in rows.column_names])
 
 
 def row_sizes(rows: pa.Table) -> NDArray[np.int64]:
-    """About how many bytes each record takes."""
+    """Return the approximate bytes of each record."""
     sizes = np.full(len(rows), ROW_BYTES, np.int64)
     if not len(rows):
         return sizes
@@ -52,12 +52,12 @@ def row_sizes(rows: pa.Table) -> NDArray[np.int64]:
 
 
 def fits(chunk: bytes) -> bool:
-    """Whether it need not be cut."""
+    """Return whether a chunk need not be cut."""
     return len(chunk) <= CHUNK_BYTES_MAX
 
 
 def cuts(sizes: Iterable[int]) -> list[tuple[int, int]]:
-    """Stretches (half-open) of items with these sizes, none too large for a chunk."""
+    """Divide items of these sizes into half-open ranges, each small enough for a chunk."""
     stretches: list[tuple[int, int]] = []
     first, stop, room = 0, -1, CHUNK_BYTES_MAX
     for stop, size in enumerate(sizes):

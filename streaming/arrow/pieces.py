@@ -1,4 +1,4 @@
-"""Bytes of many rows, piece by piece: varints, and what is joined of them."""
+"""Building the bytes of many rows at once, from pieces such as varints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Piece: TypeAlias = Any
 
 
 def varints(*columns: NDArray[np.integer]) -> pa.Array:
-    """Each row's numbers as zigzag varints (KIP-98), one behind the other; at most 64 bits."""
+    """Encode each row's numbers as zigzag varints (KIP-98) in a sequence; at most 64 bits each."""
     zigzags = [_zigzag(column) for column in columns]
     sizes = [max(1, -(-int(each.max(initial=0)).bit_length() // 7)) for each in zigzags]
     rows = len(zigzags[0])
@@ -43,14 +43,14 @@ def varints(*columns: NDArray[np.integer]) -> pa.Array:
 
 
 def _zigzag(numbers: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
-    """The numbers without their signs, in four bytes each where that is enough."""
+    """Return the numbers in zigzag encoding, in four bytes each if that is enough."""
     wide = numbers.astype(np.int64, copy=False)
     zigzag = (wide << 1 ^ wide >> 63).view(np.uint64)
     return zigzag.astype(np.uint32) if zigzag.max(initial=0) < 1 << 32 else zigzag
 
 
 def varint_sizes(numbers: Int64s) -> Int64s:
-    """How many bytes each number's varint has."""
+    """Return the number of bytes of each number's varint."""
     zigzag = _zigzag(numbers)
     sizes = np.ones(len(numbers), np.int64)
     for bits in range(7, int(zigzag.max(initial=0)).bit_length(), 7):
@@ -59,25 +59,25 @@ def varint_sizes(numbers: Int64s) -> Int64s:
 
 
 def joined(*pieces: Piece) -> pa.Array:
-    """The pieces of each row, one behind the other; null is empty."""
+    """Concatenate the pieces of each row; null is empty."""
     return pc.binary_join_element_wise(
         *pieces, NO_BYTES, null_handling="replace", null_replacement=b""
     )
 
 
 def ends_and_bytes(column: pa.Array) -> tuple[NDArray[np.int32], pa.Buffer]:
-    """Where each row ends (and the first begins), and the bytes."""
+    """Return the offset where each row ends (and the first begins), and the bytes."""
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
     return ends, data if data is not None else pa.py_buffer(b"")
 
 
 def lengths_of(column: pa.Array) -> Int64s:
-    """How many bytes each row has."""
+    """Return the number of bytes of each row."""
     return np.diff(ends_and_bytes(column)[0]).astype(np.int64)
 
 
 def of_lengths(lengths: Int64s, data: pa.Buffer) -> pa.Array:
-    """Rows of these lengths, one behind the other in the bytes; ArrowInvalid above 2 GiB."""
+    """Cut the bytes into rows of these lengths; ArrowInvalid above 2 GiB."""
     ends = pa.array(np.append(0, np.cumsum(lengths)), pa.int32()).buffers()[1]
     return pa.Array.from_buffers(pa.binary(), len(lengths), [None, ends, data])

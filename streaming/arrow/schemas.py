@@ -1,4 +1,4 @@
-"""Schemas of records on their way."""
+"""Schemas of records between stages."""
 
 from __future__ import annotations
 
@@ -19,32 +19,31 @@ RECORD = pa.schema(
         ("headers", HEADERS),
     ]
 )
-"""An input record on its way: ``topic`` is a number in the plan's `reads`, ``timestamp``
-in ms."""
+"""An input record: ``topic`` is a number in the plan's `reads`, ``timestamp`` in ms."""
 
 TIMESTAMP_TYPE = pa.field("timestampType", pa.int32())
-"""Who set a record's timestamp, as Kafka's clients number it."""
+"""Whether the producer or the broker set a record's timestamp, numbered as in Kafka's clients."""
 NO_TIMESTAMP, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 
 TYPED_RECORD = RECORD.append(TIMESTAMP_TYPE)
-"""The same as RECORD, for those who want to know that."""
+"""RECORD with the type of the timestamp."""
 
 BLOCKS = {"value": [pa.field("block", pa.binary()), pa.field("size", pa.int32())]}
-"""What a table with blocks has in place of a column; see `streaming.wire.blocks`."""
+"""The columns that replace another in a table with blocks; see `streaming.wire.blocks`."""
 
 
 def with_blocks(schema: pa.Schema) -> pa.Schema:
-    """The schema of the same rows with blocks."""
+    """Return the schema of the same rows with blocks."""
     return pa.schema([each for field in schema for each in BLOCKS.get(field.name, [field])])
 
 
 def has_blocks(schema: pa.Schema) -> bool:
-    """Whether it is one of rows with blocks."""
+    """Return whether a schema is of rows with blocks."""
     return "block" in schema.names
 
 
 def columns_in(schema: pa.Schema, names: Iterable[str]) -> list[str]:
-    """The columns of these names, where the schema has blocks those in place of the value."""
+    """Return the columns of these names; with blocks, those that replace the value."""
     if not has_blocks(schema):
         return [*names]
     return [each for name in names for each in (("block", "size") if name == "value" else (name,))]
@@ -66,16 +65,16 @@ ENCODED = pa.schema(
         ("stamps", pa.binary()),
     ]
 )
-"""Kafka's record batches on their way to the sink (`streaming.wire.encoded`), one in a row. The
-first row's ``stamps`` are the timestamps of all records (ms), encoded by `streaming.arrow.numbers`;
-null where they have Kafka's own."""
+"""Kafka's record batches for the sink (`streaming.wire.encoded`), one in a row. The first row's
+``stamps`` are the timestamps of all records (ms), encoded by `streaming.arrow.numbers`; null if
+Kafka sets them."""
 
 
 def is_encoded(table: pa.Table) -> bool:
-    """Whether a table has batches, not records."""
+    """Return whether a table has batches, not records."""
     return bool(table.schema.equals(ENCODED))
 
 
 def is_compressed(table: pa.Table) -> bool:
-    """Whether a table has batches that are compressed."""
+    """Return whether a table has compressed batches."""
     return is_encoded(table) and "none" not in table["compression"].to_pylist()

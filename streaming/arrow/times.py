@@ -14,9 +14,9 @@ from streaming.arrow.columns import Int64s, flat
 def newest_read(
     before: Mapping[str, int], records: pa.Table, inputs: Sequence[str]
 ) -> dict[str, int]:
-    """Return the largest time read of each input partition, by `topic/partition`.
+    """Return the largest time read from each input partition, by `topic/partition`.
 
-    ``records`` have the columns of RECORD; those of other topics than the inputs do not count.
+    ``records`` have the columns of RECORD; those of topics that are no inputs are ignored.
     """
     newest = dict(before)
     topic, partition, time_ms = (

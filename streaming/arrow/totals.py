@@ -1,4 +1,4 @@
-"""What a shard has done since its state began, as numbers."""
+"""A shard's counts since its state began."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from typing import Any
 from streaming.arrow.histograms import together
 
 ANSWERS_MAX = 50
-"""Answers that are reported of a batch by each shard; the others are on the events topic."""
+"""The most answers that each shard reports of a batch; all are on the events topic."""
 
 
 OVERLAPS_MAX = 100
-"""Overlaps that are listed."""
+"""The most overlaps that are listed."""
 
 
 @dataclass(slots=True)
 class Totals:
-    """A shard's counts since its state began; of records, but ``gaps`` counts events.
+    """A shard's counts of records since its state began; ``gaps`` counts events.
 
-    ``commands`` are those in the inputs, which ``seen`` does not count. ``passed`` are those of the
-    ``delivered`` that have no label.
+    ``commands`` are those in the inputs, which ``seen`` does not count. ``passed`` are the
+    ``delivered`` records without a label.
 
-    ``asked`` are the requests for missing labels, ``answered`` the labels that were asked for and
-    then came, or will not come as somebody said.
+    ``asked`` are the requests for missing labels, ``answered`` the requested labels that then
+    arrived, or were declared lost.
 
-    ``transit`` are the messages that this shard sent to others less those that it took from others:
-    over all shards, what is on its way. ``batches`` counts the batches that wrote anything.
+    ``transit``: the messages that this shard sent to others minus those that it received; over all
+    shards, the messages in transit. ``batches`` counts the batches that wrote anything.
     ``histograms``: by name, as in `streaming.arrow.histograms`. ``overlaps``: those of groups with
     their next numbers, each listed by one shard.
 
-    Some fields are no counts but news of one batch, for the driver alone. ``parts``: this shard's
+    Some fields are not counts but news of one batch, for the driver alone. ``parts``: this shard's
     parts of answers to commands that concern all shards (``shared`` counts them since the state
-    began). ``answers``: the first of this shard's answers to commands, where they go to the sink
-    encoded. ``waiting``: who waits now, as text that the discipline understands; None: as before.
+    began). ``answers``: the first of this shard's answers to commands, if they go to the sink
+    encoded. ``waiting``: what waits now, as text that the discipline parses; None: unchanged.
 
-    ``due_ms``: from which batch time on a step without records would change something, news that
-    is sent with every step; None: never. A state has it, too (`disciplines.shards.NEVER_MS`).
+    ``due_ms``: the batch time from which a step without records would change something, sent with
+    every step; None: never. A state has it, too (`disciplines.shards.NEVER_MS`).
 
-    ``read``: how many records the shard got of the batch, of all topics; likewise news.
+    ``read``: the number of records, of all topics, that the shard got in the batch.
 
-    ``in_transit``: how many messages the batch sent to other shards, and the least record time of
-    what they carry; likewise news.
+    ``in_transit``: the number of messages that the batch sent to other shards, and the least record
+    time among their contents.
 
     Two are for progress marks alone, in ms. ``read_ms``: the largest record time read, by
-    `topic/partition`. ``oldest_ms``: the least record time of what is held or in transit, by output
-    partition ("": it may be any); None: not known.
+    `topic/partition`. ``oldest_ms``: the least record time held or in transit, by output partition
+    ("": it may be any); None: not known.
     """
 
     seen: int = 0
@@ -90,7 +90,7 @@ class Totals:
         }
 
     def to_json(self) -> str:
-        """One line; keys sorted, so that equal totals give equal bytes."""
+        """Return one line of JSON; keys are sorted, so that equal totals give equal bytes."""
         values = {total.name: getattr(self, total.name) for total in fields(self)}
         if self.due_ms is None:
             del values["due_ms"]
@@ -99,13 +99,13 @@ class Totals:
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     def without_news(self) -> Totals:
-        """The counts alone."""
+        """Return the totals without the news of one batch."""
         counts = replace(self, parts=[], answers=[], waiting=None)
         return replace(counts, read=0, in_transit=[], due_ms=None)
 
     @classmethod
     def sum(cls, parts: Iterable[Totals]) -> Totals:
-        """All of them together."""
+        """Add up totals of shards or batches."""
         every = list(parts)
         whole = cls(oldest_ms=_least([part.oldest_ms for part in every]))
         for part in every:
@@ -123,13 +123,13 @@ class Totals:
 
     @classmethod
     def from_json(cls, text: str) -> Totals:
-        """The inverse of :meth:`to_json`."""
+        """Return the inverse of :meth:`to_json`."""
         counts: dict[str, Any] = json.loads(text)
         return cls(**counts)
 
 
 def _least(parts: list[dict[str, int] | None]) -> dict[str, int] | None:
-    """The least of each partition; None where one of the parts is not known, or there is none."""
+    """Return the least of each partition; None if a part is not known, or there is none."""
     least: dict[str, int] = {}
     for part in parts:
         if part is None:

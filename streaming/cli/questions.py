@@ -59,7 +59,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ChannelQuestion:
-    """What the verbs are given that do something to channels: which ones, by whom and why."""
+    """The arguments of verbs that act on channels: which channels, by whom and why."""
 
     config: ConfigFile
     channel: ChannelOption = None

@@ -102,7 +102,7 @@ def _clashes(uses: list[Use]) -> Iterator[str]:
 
 
 def _share(one: Use, other: Use) -> bool:
-    """Whether two may use the same topic: readers may, and a reader and another's writer."""
+    """Return whether two may use the same topic: readers may, and a reader and another's writer."""
     roles = {one.role, other.role}
     if one.pipeline == other.pipeline:
         return roles == {"input"}  # a topic that is named twice is another fault

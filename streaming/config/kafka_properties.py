@@ -106,7 +106,7 @@ NOT_SERVED = {
         "the service has no such setting; set it in the system's OpenSSL, and leave it out here",
     ),
 }
-"""Passing over these would change who is trusted, or as whom the service comes: refused."""
+"""Properties that are refused: ignoring them would change whom the service trusts, or its user."""
 
 OWNED: dict[str, tuple[str, ...]] = {
     "acks": ("all", "-1"),

@@ -81,7 +81,7 @@ def waiting_one(config: Config, name: str, key: bytes) -> dict[str, Any]:
 
 
 def oldest_wait(config: Config, name: str, now: float) -> float | None:
-    """Return how long (s) who waits longest has waited; None where nobody does."""
+    """Return the longest wait (s); None if nothing waits."""
     rows = waiting(config, name, 1)
     return _waited(rows[0]["since"], now) if rows else None
 

@@ -82,7 +82,7 @@ class Stage(ABC):
 
     @abstractmethod
     def expected(self) -> int:
-        """How many records the watched pipeline will have read in the end."""
+        """Return how many records the watched pipeline will have read in the end."""
 
     @abstractmethod
     def picture(self, totals: Totals, batch: dict[str, Any]) -> Any:
@@ -90,7 +90,7 @@ class Stage(ABC):
 
     @abstractmethod
     def sent(self) -> int:
-        """How many records were sent so far."""
+        """Return how many records were sent so far."""
 
     def drawn(self, _config: Config) -> list[tuple[str, str]]:
         """Return pictures for the page at the end: captions and SVG."""
@@ -243,7 +243,7 @@ class Stage(ABC):
                 time.sleep(0.25)
 
     def _through(self, totals: Totals) -> bool:
-        """Whether all is read, and nothing is on its way between shards."""
+        """Return whether all is read, and nothing is on its way between shards."""
         return totals.seen >= self.expected() and not totals.transit
 
     def _judge(self, config: Path) -> bool:

@@ -95,7 +95,7 @@ class BroadcastCore(Core):
         """Return the record that a delivery of the batch is of; see `undelivered.Counting`."""
 
     def is_notice(self, work: BroadcastWork, name: Name) -> bool:
-        """Whether a delivery is not of a message, but reports a command."""
+        """Return whether a delivery is not of a message, but reports a command."""
         return self.origin(work, name) < 0
 
     @abstractmethod

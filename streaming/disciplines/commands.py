@@ -137,7 +137,7 @@ def place_of(row: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text has no lone surrogates, which JSON can write and UTF-8 cannot."""
+    """Return whether a text has no lone surrogates, which JSON can write and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

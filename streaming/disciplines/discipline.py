@@ -1,4 +1,4 @@
-"""What a discipline is: one value that its package gives, and `streaming.disciplines` lists."""
+"""The type of a discipline: each package defines one value, which `streaming.disciplines` lists."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Described = list[dict[str, Any]]
 """A dictionary for each channel, subscriber or peer."""
 
 LISTED_MAX = 1_000
-"""Keys that wait, of each shard, that batches report: those that have waited longest."""
+"""The most waiting keys of each shard that batches report, the longest waits first."""
 
 Reader = Callable[[int, StateRow], Iterable[dict[str, Any]]]
-"""From a shard's key and its state to what the state says."""
+"""Describes a shard, given its key and its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A part of a pipeline's identity: what a checkpoint began with.
+    """A part of a pipeline's identity, which its checkpoint fixes.
 
-    ``remedy``: what to do where the configuration says something else now; without one the
-    checkpoint's value is used, and ``instead`` says how to change it.
+    ``remedy``: what to do if the configuration has another value now; without one the checkpoint's
+    value is used, and ``instead`` says how to change it.
     """
 
     remedy: str = ""
@@ -40,11 +40,12 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much of the input a batch takes; nothing here: as much as the service says.
+    """Limits of a batch's input; without any, the service's limits apply.
 
-    ``records_max`` input records, and as many as give about ``deliveries_max`` deliveries, going by
-    what the batches before gave. Where more than ``held_high`` deliveries wait, inputs are read a
-    few records at a time until fewer than ``held_low`` do: a backlog stays in Kafka.
+    At most ``records_max`` input records, and as many as will give about ``deliveries_max``
+    deliveries, by the ratio of the batches before. While more than ``held_high`` deliveries wait,
+    until fewer than ``held_low`` do, inputs are read a few records at a time: a backlog stays in
+    Kafka.
     """
 
     records_max: int | None = None
@@ -57,8 +58,8 @@ class Pace:
 class StateMove:
     """How a pipeline's state is moved to other shards (`sequencer rescale`).
 
-    ``timed``: whether shards have timers. ``exchanges``: whether shards send each other messages:
-    where some are on their way, there must stay as many of them.
+    ``timed``: whether shards have timers. ``exchanges``: whether shards send each other messages;
+    while some are in transit, the number of shards cannot change.
     """
 
     reshard: Reshard = rekeyed
@@ -72,21 +73,20 @@ def _nobody(_settings: Any, _texts: Iterable[str], _most: int | None) -> Describ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discipline:
-    """One discipline. What imports Spark or a protocol does so when it is called.
+    """One discipline. Its functions import Spark or a protocol only when they are called.
 
-    ``settings``: what users write. ``key``: what the keys of the output are. ``shown``: the columns
-    of `sequencer inspect`; ``counted``: what `sequencer status` shows besides; ``reasons``: those
-    of rejects; ``events``: the kinds of its events, but for answers to commands.
+    ``settings``: the model of its configuration. ``key``: the meaning of output keys. ``shown``:
+    the columns of `sequencer inspect`; ``counted``: further counts of `sequencer status`;
+    ``reasons``: those of rejects; ``events``: the kinds of its events besides answers to commands.
 
-    ``operators``: the modules that workers run for these settings, by name; imported before they
-    start. ``fixed``: the parts of the identity by name; ``identity`` gives their values as JSON has
-    them. ``plan`` makes the plan of settings, the identity and the fields that all plans have.
+    ``operators`` returns the names of the modules that workers run, which are imported before they
+    start. ``fixed``: the parts of the identity by name; ``identity`` returns their JSON values.
+    ``plan`` makes the plan from the settings, the identity and the fields that all plans share.
     ``build`` makes the query between source and sink (rows of `arrow.output.OUTPUT`). ``describe``
-    reads state back, ``reshard`` says how it is moved to other shards. ``waiting`` makes a list,
-    longest first, of what shards reported as waiting (`arrow.totals`), of all or of this many; by
-    default nobody is listed. ``all_waiting`` makes such a text of a shard's state, of all that
-    wait or of this many. ``disorder``: whether its shards measure how far out of order messages
-    come. ``rows``: whether Spark has to see each record.
+    reads state back, ``reshard`` moves it to other shards. ``waiting`` returns the keys that wait,
+    longest first, from shards' reports (`arrow.totals`), all or this many; by default none.
+    ``all_waiting`` makes such a report from a shard's state. ``disorder``: whether its shards
+    measure how far out of order messages arrive. ``rows``: whether Spark has to see each record.
     """
 
     name: str

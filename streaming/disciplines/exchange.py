@@ -143,7 +143,7 @@ class Links:
         return arrived
 
     def _is_lost(self, since_ms: int, batch: int) -> bool:
-        """Whether a batch of this history is none that the checkpoint knows."""
+        """Return whether a batch of this history is none that the checkpoint knows."""
         return any(since_ms < at_ms and batch >= first for at_ms, first in self.renewals)
 
 
@@ -271,7 +271,7 @@ def _read_links(text: str) -> tuple[Links, Inquiries]:
 
 
 def is_deciding(row: StateRow) -> bool:
-    """Whether a shard's inquiries about refused messages go on."""
+    """Return whether a shard's inquiries about refused messages go on."""
     _, inquiries = _read_links(row.core.partition("\n")[0])
     return bool(inquiries.cases or inquiries.asked)
 

@@ -53,10 +53,10 @@ class Answering(Spending, Protocol):
         """Return all who were to get the message of a delivery."""
 
     def is_under_way(self, key: Key) -> bool:
-        """Whether the home is still sending a message to shards that have to take it."""
+        """Return whether the home is still sending a message to shards that have to take it."""
 
     def has_passed(self, key: Key) -> bool:
-        """Whether this shard has delivered a message to all of its own that get it."""
+        """Return whether this shard has delivered a message to all of its own that get it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Case:
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> Case:
-        """The inverse of :meth:`fields`."""
+        """Return the inverse of :meth:`fields`."""
         key, place, sender, count, refused, record, waiting = fields
         found = {to: (why, said) for to, (why, said) in refused.items()}
         shards = None if waiting is None else set(waiting)
@@ -131,7 +131,7 @@ class Inquiries:
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> Inquiries:
-        """The inverse of :meth:`fields`."""
+        """Return the inverse of :meth:`fields`."""
         if not fields:
             return cls()
         cases = [Case.of(each) for each in fields[0]]

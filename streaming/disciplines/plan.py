@@ -115,7 +115,7 @@ class Plan:
         return replace(self, headers=headers, renewals=renewals, **decided)
 
     def delivers_to(self, topic: str) -> bool:
-        """Whether what is written to a topic are deliveries."""
+        """Return whether what is written to a topic are deliveries."""
         return topic not in (self.rejects, self.events)
 
     def identifying(self) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ class Plan:
 
     @property
     def confirming_id(self) -> str:
-        """Transactional id of who only asks for progress, and fences nobody that writes."""
+        """Transactional id for requests of progress, which fences no writer."""
         return f"{self.service}.{self.pipeline}.confirming"
 
     def progress_group(self, partition: int) -> str:
@@ -214,7 +214,7 @@ class BatchContext:
 
     @classmethod
     def from_json(cls, text: str) -> BatchContext:
-        """The inverse of :meth:`to_json`."""
+        """Return the inverse of :meth:`to_json`."""
         fields = json.loads(text)
         return cls(**{**fields, "wrote": dict(fields["wrote"])})
 

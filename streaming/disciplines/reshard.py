@@ -1,7 +1,7 @@
-"""State moved to other shards: what all disciplines share.
+"""Moving state to other shards: the part that all disciplines share.
 
-A `Reshard` takes the states of all shards of a pipeline, each with the shard's key, and gives those
-under another plan. Every channel, subscriber and peer keeps what is known of it.
+A `Reshard` takes the states of all shards of a pipeline, each with the shard's key, and returns
+those under another plan. Every channel, subscriber and peer keeps its state.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ ShardRow = tuple[int, StateRow]
 
 @dataclass(frozen=True, slots=True)
 class Resharded:
-    """``rows`` of state, and what waits in each shard as it would report it (`arrow.totals`)."""
+    """``rows`` of state, and each shard's report of what waits (`arrow.totals`)."""
 
     rows: list[ShardRow]
     waiting: dict[int, str]
 
 
 Reshard = Callable[[Any, Any, Sequence[ShardRow]], Resharded]
-"""From the plan before, the plan after, and all rows. ValueError where it cannot be."""
+"""Takes the old plan, the new plan, and all rows. Raises ValueError if the move is not possible."""
 
 
 def counts_of(parts: Iterable[Totals]) -> Totals:
-    """The counts of all shards for the first of the new ones.
+    """Return the counts of all shards, for the first of the new ones.
 
-    The note whether anything was written begins anew: under the new checkpoint nothing was.
+    The number of batches that wrote anything starts at 0: under the new checkpoint none did.
     """
     whole = Totals.sum(parts)
     return replace(whole, held=0, blocked=0, channels=0, batches=0, shared=0, oldest_ms=None)
 
 
 def require_rest(rows: Sequence[ShardRow], waiting: int) -> None:
-    """ValueError where something is on its way between shards, or waits (``waiting``)."""
+    """Raise ValueError if messages are in transit between shards, or ``waiting``."""
     transit = sum(Totals.from_json(state.totals).transit for _, state in rows)
     if transit or waiting:
         raise ValueError(
@@ -50,9 +50,9 @@ def require_rest(rows: Sequence[ShardRow], waiting: int) -> None:
 
 
 def rekeyed(before: Plan, after: Plan, rows: Sequence[ShardRow]) -> Resharded:
-    """The same shards under other keys; ValueError where there would be more or fewer of them.
+    """Return the same shards under other keys; ValueError if their number would change.
 
-    For shards that send each other messages: what is on its way is for a shard by its number.
+    For shards that send each other messages, which are addressed to a shard's number.
     """
     if before.shards != after.shards:
         raise ValueError(
@@ -66,6 +66,6 @@ def rekeyed(before: Plan, after: Plan, rows: Sequence[ShardRow]) -> Resharded:
 
 
 def _unwritten(state: StateRow) -> StateRow:
-    """The state without the note that it wrote something: under the new checkpoint nothing is."""
+    """Return the state without the count of batches that wrote: the new checkpoint has none."""
     totals = replace(Totals.from_json(state.totals), batches=0, shared=0)
     return state._replace(totals=totals.to_json())

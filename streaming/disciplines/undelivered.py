@@ -63,7 +63,7 @@ class Counting(Spending, Protocol):
         """Return the record that a delivery is of; below 0 a command, counted from their end."""
 
     def is_notice(self, work: Any, name: Name) -> bool:
-        """Whether a delivery is not of a message, but reports a command."""
+        """Return whether a delivery is not of a message, but reports a command."""
 
     def destinations(self, work: Any, record: int) -> Collection[str]:
         """Return who had to get a record."""
@@ -168,7 +168,7 @@ class Dropping(LeavingOut):
         yield plan.events, output.events(events)
 
     def _is_nobody_s(self, name: Name, destinations: Collection[str]) -> bool:
-        """Whether the run that refused this message first refused it for all."""
+        """Return whether the run that refused this message first refused it for all."""
         message, _ = self.plan.message_of(name)
         for run in self.refused.runs:
             given = (self.plan.message_of(tuple(each["name"])) for each in run)

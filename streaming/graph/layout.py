@@ -154,7 +154,7 @@ def atom_name(pair: Pair) -> str:
 
 
 def _columns(view: Overview, lines: list[Line]) -> dict[int, int]:
-    """How many columns each node needs: as many as the longest stretch of a line in it."""
+    """Return how many columns each node needs: as many as the longest stretch of a line in it."""
     widest: dict[int, int] = {load.node: 0 for load in view.loads}
     for line in lines:
         stretch: dict[int, int] = {}

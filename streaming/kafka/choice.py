@@ -1,4 +1,4 @@
-"""What our own connections and producers go by, from `[kafka] properties`; connections shared."""
+"""Settings of our own connections and producers, from `[kafka] properties`; shared connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONNECT_SECONDS_MAX = 60.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProducerSettings:
-    """What the service's own producer goes by; ``connection`` are for `streaming.wire.brokers`.
+    """Settings of the service's own producer; ``connection`` are for `streaming.wire.brokers`.
 
     The same properties give the same object.
     """
@@ -33,9 +33,9 @@ _clusters: dict[tuple[ProducerSettings, str], Brokers] = {}
 
 
 def brokers_of(settings: ProducerSettings, user: str = "") -> Brokers:
-    """Return connections of this process; who go by the same properties share them.
+    """Return connections of this process; callers with the same properties share them.
 
-    Only one thread may use them at a time: in a process where several do, each names its ``user``.
+    Only one thread may use them at a time: if several threads do, each gives its own ``user``.
     """
     if (settings, user) not in _clusters:
         from streaming.wire.brokers import Brokers  # noqa: PLC0415  (a tenth of a second)
@@ -46,7 +46,7 @@ def brokers_of(settings: ProducerSettings, user: str = "") -> Brokers:
 
 @contextlib.contextmanager
 def opened(words: Mapping[str, Any], seconds: float = CONNECT_SECONDS_MAX) -> Iterator[Brokers]:
-    """Open connections of the caller's own; KafkaError where no broker answers in time."""
+    """Open connections of the caller's own; KafkaError if no broker answers in time."""
     from streaming.wire.brokers import Brokers  # noqa: PLC0415  (a tenth of a second)
 
     brokers = Brokers(own_settings(words).connection)
@@ -58,7 +58,7 @@ def opened(words: Mapping[str, Any], seconds: float = CONNECT_SECONDS_MAX) -> It
 
 
 def own_settings(words: Mapping[str, Any]) -> ProducerSettings:
-    """Return what `client_settings.words` describe; ConfigError where they cannot work."""
+    """Return the settings for `client_settings.words`; ConfigError if they cannot work."""
     return _own_settings(tuple(sorted(words.items())))
 
 

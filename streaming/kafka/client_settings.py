@@ -1,4 +1,4 @@
-"""`[kafka]` as each client wants it: our own connections (kafka-python's), and librdkafka.
+"""`[kafka]` in the form of each client: our own connections (kafka-python's), and librdkafka.
 
 The service reads and writes over its own connections; librdkafka serves commands of the command
 line. Users may write Java's names or librdkafka's (`streaming.kafka.credentials`).
@@ -21,14 +21,14 @@ AS_WRITTEN = NUMBERS | {
     *("ssl.cipher.suites", "ssl.crl.location", "ssl.enabled.protocols"),
 }
 IN_SMALL_LETTERS = ("client.dns.lookup", "compression.type", "enable.ssl.certificate.verification")
-"""Properties that need no other words."""
+"""Properties with the same name in both."""
 IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 
 
 def words(config: Config) -> dict[str, str]:
-    """Return `bootstrap.servers` and all properties that are understood, in librdkafka's words.
+    """Return `bootstrap.servers` and all known properties, by librdkafka's names.
 
-    (And two of Java's that librdkafka has no words for.) ConfigError where something is missing.
+    (And two of Java's that librdkafka does not have.) Raises ConfigError if something is missing.
     """
     given = config.kafka.properties
     out = {name: text for name, text in given.items() if name in AS_WRITTEN}
@@ -56,7 +56,7 @@ def confluent(config: Config, **extra: Any) -> dict[str, Any]:
 
 
 def without_producer_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Of librdkafka's properties those that every client takes, consumers too."""
+    """Return those of librdkafka's properties that every client accepts, consumers too."""
     return {name: value for name, value in settings.items() if name not in OF_PRODUCERS}
 
 
@@ -83,7 +83,7 @@ def kafka_python_from(given: Mapping[str, str]) -> dict[str, Any]:
     out |= {to: given[name] for name, to in names.items() if name in given}
     mechanism = out.get("sasl_mechanism", "")
     if mechanism.startswith("SCRAM-"):
-        # RFC 5802: these two have a meaning in its messages, and kafka-python sends what it gets.
+        # RFC 5802: these two have a meaning in its messages, and kafka-python does not escape them.
         user = out["sasl_plain_username"].replace("=", "=3D").replace(",", "=2C")
         out["sasl_plain_username"] = user
     if mechanism == "OAUTHBEARER":

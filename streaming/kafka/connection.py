@@ -22,21 +22,21 @@ LISTENING_SECONDS_MAX = 2.0
 ANSWER_SECONDS_MAX = 10
 """How long every command waits for Kafka's first answer."""
 REFUSED_SECONDS_MAX = 3
-"""Likewise, where all its addresses refuse connections."""
+"""The same if all its addresses refuse connections."""
 ANNOUNCED_AFTER_SECONDS = 2
 
 
 def validate(config: Config) -> None:
-    """ConfigError where the properties cannot work; connects to nobody."""
+    """Raise ConfigError if the properties cannot work; does not connect."""
     from streaming.kafka.choice import own_settings  # noqa: PLC0415
 
     own_settings(client_settings.words(config))
 
 
 def admin(config: Config, **extra: Any) -> Any:
-    """An admin client; ConfigError where librdkafka refuses the properties.
+    """Return an admin client; ConfigError if librdkafka refuses the properties.
 
-    Hold it while it works: its end cancels what it was asked.
+    Keep a reference until its requests are done: destroying it cancels them.
     """
     from confluent_kafka import KafkaException  # noqa: PLC0415
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
@@ -48,10 +48,10 @@ def admin(config: Config, **extra: Any) -> Any:
 
 
 def reader(config: Config, name: str, **extra: Any) -> Any:
-    """A consumer for who assigns partitions, joins no group and commits nothing; read_committed.
+    """Return a read_committed consumer to be assigned partitions, without a group or commits.
 
-    ``name`` names it in errors. Ask :func:`is_record` of what it polls, and close
-    it. ConfigError where librdkafka refuses the properties.
+    ``name`` names it in errors. Check with :func:`is_record` what it polls, and close it.
+    Raises ConfigError if librdkafka refuses the properties.
     """
     from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415
 
@@ -68,7 +68,7 @@ def reader(config: Config, name: str, **extra: Any) -> Any:
 
 
 def _of_clients(config: Config, **extra: Any) -> dict[str, Any]:
-    """What every client of librdkafka takes."""
+    """Return the properties that every client of librdkafka accepts."""
     return client_settings.without_producer_settings(client_settings.confluent(config, **extra))
 
 
@@ -83,11 +83,11 @@ def _refused(config: Config, error: Any) -> ConfigError:
 def wait_for_kafka(
     config: Config, limit_s: float = ANSWER_SECONDS_MAX, *, announce: bool = True
 ) -> Cluster:
-    """Return what Kafka has as soon as it answers; say after 2 s that it is waited for.
+    """Wait for Kafka and return its cluster; report the wait after 2 s.
 
-    KafkaUnavailable where it does not answer within the limit (s), or sooner where connections are
-    refused for 3 s, or one side refuses the other's name, password or certificate, with what the
-    connection met; ConfigError where the properties cannot work.
+    Raises KafkaUnavailable, with the connection's error, if Kafka does not answer within the limit
+    (s), or sooner if connections are refused for 3 s, or if one side refuses the other's name,
+    password or certificate; ConfigError if the properties cannot work.
     """
     timer = threading.Timer(
         ANNOUNCED_AFTER_SECONDS,
@@ -130,7 +130,7 @@ def _cluster(config: Config, limit_s: float) -> Cluster:
 
 
 def is_listening(config: Config) -> bool:
-    """Whether a bootstrap server takes connections; knows at once where nobody does."""
+    """Return whether a bootstrap server accepts connections; at once if none does."""
     for address in config.kafka.bootstrap_servers.split(","):
         host, _, port = address.strip().rpartition("://")[2].rpartition(":")
         with contextlib.suppress(OSError, ValueError):
@@ -140,10 +140,10 @@ def is_listening(config: Config) -> bool:
 
 
 def is_record(message: Any) -> bool:
-    """Whether what a :func:`reader` polled is a record; it polls None where nothing came.
+    """Return whether what a :func:`reader` polled is a record; it polls None if nothing arrived.
 
-    Raises KafkaException where reading failed. That the user may not read the reader's group is no
-    failure, as it needs none; librdkafka reports it all the same.
+    Raises KafkaException if reading failed. librdkafka also reports that the user may not read the
+    reader's group, which is ignored, as it needs none.
     """
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415  (a quick --help)
 
@@ -154,9 +154,9 @@ def is_record(message: Any) -> bool:
 
 
 def is_end(message: Any) -> bool:
-    """Whether what a :func:`reader` polled says that a partition is at its end.
+    """Return whether what a :func:`reader` polled says that a partition is at its end.
 
-    Only one with `enable.partition.eof` hears of it.
+    It polls that only with `enable.partition.eof`.
     """
     from confluent_kafka import KafkaError  # noqa: PLC0415
 
@@ -165,7 +165,7 @@ def is_end(message: Any) -> bool:
 
 
 def is_fenced(error: Any) -> bool:
-    """Whether another producer has taken our transactional id, by a KafkaError."""
+    """Return whether a KafkaError says that another producer has taken our transactional id."""
     from confluent_kafka import KafkaError  # noqa: PLC0415
 
     return error.code() in (
@@ -188,7 +188,7 @@ def flush(producer: Any, limit_s: float) -> int:
 
 
 def reason(error: Exception) -> str:
-    """Why Kafka did not do something, by a KafkaException, or by the TimeoutError of a future."""
+    """Return Kafka's reason in a KafkaException, or for a future's TimeoutError."""
     from confluent_kafka import KafkaException  # noqa: PLC0415
 
     known = isinstance(error, KafkaException)
@@ -196,9 +196,9 @@ def reason(error: Exception) -> str:
 
 
 def quiet() -> Any:
-    """A logger for librdkafka's own lines, which say every second that a broker is away.
+    """Return a logger for librdkafka's own lines, which repeat every second that a broker is away.
 
-    They are heard where the logger "streaming" is set to DEBUG (the command's --verbose).
+    They are shown if the logger "streaming" is set to DEBUG (the command's --verbose).
     """
     logger = logging.getLogger("streaming.librdkafka")
     is_shown = logging.getLogger("streaming").isEnabledFor(logging.DEBUG)

@@ -42,9 +42,9 @@ IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 
 
 def words(given: Given) -> dict[str, str]:
-    """Return what properties say of who we are and whom we trust, in librdkafka's words.
+    """Return properties' credentials and trusted authorities, by librdkafka's names.
 
-    ConfigError where something is missing, or a key store cannot be read.
+    Raises ConfigError if something is missing, or a key store cannot be read.
     """
     return {**_sasl(given), **_authorities(given), **_certificate(given)}
 

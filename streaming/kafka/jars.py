@@ -1,7 +1,7 @@
-"""Jars that PySpark does not bring, fetched once with the Ivy that PySpark does bring.
+"""Jars that PySpark does not include, fetched once with the Ivy that it includes.
 
-They are kept in a folder of the user's cache; SEQUENCER_JARS names a folder that is already filled
-(with `spark/` and `broker/`), for machines without a network. SEQUENCER_IVY_SETTINGS is an Ivy
+They are kept in a folder of the user's cache; SEQUENCER_JARS names a folder that already has them
+(in `spark/` and `broker/`), for machines without a network. SEQUENCER_IVY_SETTINGS is an Ivy
 settings file, for mirrors.
 """
 

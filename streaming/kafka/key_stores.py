@@ -1,6 +1,6 @@
-"""Java's key stores, as PEM: what OpenSSL, and so Python and librdkafka, can read.
+"""Conversion of Java's key stores to PEM, which OpenSSL, and so Python and librdkafka, can read.
 
-What a file is shows in its first bytes, whatever its name and `ssl.keystore.type` say: Java's
+A file's type is recognised by its first bytes, not by its name or `ssl.keystore.type`: Java's
 keytool has written PKCS#12 since version 9, also into files named `.jks`.
 """
 
@@ -13,7 +13,7 @@ from streaming.errors import ConfigError
 
 PEM_BEGIN = b"-----BEGIN"
 JKS_BEGINS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
-"""Of JKS and JCEKS, which have ciphers of their own."""
+"""The first bytes of JKS and JCEKS, which have ciphers of their own."""
 
 REMEDY = (
     "Convert it, and name the new file: keytool -importkeystore -srckeystore {0} "
@@ -28,7 +28,7 @@ PEM_REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:
-    """What is in a key store, as PEM: trusted certificates; our chain and its key, or nothing."""
+    """A key store's contents as PEM: trusted certificates; our chain and its key, or nothing."""
 
     authorities: str
     chain: str
@@ -36,9 +36,9 @@ class KeyStore:
 
 
 def read(path: str, password: str | None, name: str) -> KeyStore | None:
-    """Return what is in a key store; None where it is PEM already.
+    """Return a key store's contents; None if it is PEM already.
 
-    ``name`` is how its properties begin. ConfigError where it cannot be read.
+    ``name``: the prefix of its properties. Raises ConfigError if it cannot be read.
     """
     try:
         data = Path(path).read_bytes()

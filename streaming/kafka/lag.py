@@ -16,9 +16,9 @@ from streaming.places import TopicPartition
 UNREADABLE = "The lag could not be read"
 
 FIRST_SECONDS_MAX = 5
-"""For the first unread record of each partition; where none comes, there are only markers."""
+"""Time to find the first unread record of a partition; if none comes, there are only markers."""
 FETCH_BYTES = 65_536
-"""One record of each partition is wanted; the broker gives a whole batch of them at least."""
+"""Small, as one record of each partition is needed; a broker sends at least one whole batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class LagReader:
     def __init__(
         self, config: Config, names: tuple[str, ...], clients: tuple[TopicReader, Any] | None = None
     ) -> None:
-        """``clients``: those of another reader, which closes them; one of both asks at a time."""
+        """``clients``: those of another reader, which closes them; use one of both at a time."""
         fetch = {"auto.offset.reset": "earliest", "fetch.message.max.bytes": FETCH_BYTES}
         self.clients = clients or (
             TopicReader(config, "lag", UNREADABLE, remedy="", settings=fetch),
@@ -53,13 +53,13 @@ class LagReader:
         ]
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._reader.close()
 
     def __call__(self, read: Mapping[str, Mapping[str, int]]) -> Lag:
-        """The lag behind the offsets up to which topics and partitions were read.
+        """Return the lag behind the offsets up to which topics and partitions were read.
 
-        Raises KafkaUnavailable where Kafka does not answer.
+        Raises KafkaUnavailable if Kafka does not answer.
         """
         behind: dict[TopicPartition, int] = {}
         records = 0
@@ -76,7 +76,7 @@ class LagReader:
         return max((newest[partition] - first[partition] for partition in first), default=0) / 1000
 
     def _first_ms(self, behind: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The timestamp of the first record from these offsets on, in each partition."""
+        """Return the timestamp of the first record from these offsets on, in each partition."""
         self._reader.assign(behind)
         first_ms: dict[TopicPartition, int] = {}
         deadline = time.monotonic() + FIRST_SECONDS_MAX

@@ -1,7 +1,7 @@
-"""What topics take: how large a record, which timestamps, whether one without a key.
+"""Topics' limits: the size of a record, its timestamp, whether it needs a key.
 
-Kafka refuses anything else when it is written, for good. So the topics that the service makes take
-all that their inputs take (`settings`), and others are compared with the inputs before anything
+Kafka refuses records outside these limits for good. So the topics that the service creates accept
+all that their inputs accept (`settings`), and others are compared with the inputs before anything
 starts (`narrower`).
 """
 
@@ -19,8 +19,8 @@ from streaming.kafka import client_settings
 SECONDS_MAX = 30
 RECORD_BYTES_DEFAULT = 1_048_588
 ADDED_BYTES = 16 * 2**20
-"""What a record may grow by: headers that the service adds, the envelope of a transit chunk, and
-that it may have come compressed."""
+"""The most that a record grows: by headers that the service adds, the envelope of a transit chunk,
+and decompression."""
 UNLIMITED = 2**63 - 1
 SIZE, AFTER, BEFORE, COMPACTION = (
     "max.message.bytes",
@@ -29,18 +29,18 @@ SIZE, AFTER, BEFORE, COMPACTION = (
     "cleanup.policy",
 )
 DIFFERENCE = "message.timestamp.difference.max.ms"
-"""What brokers before Kafka 3.6 have in place of AFTER and BEFORE; those before 4.0 have both."""
+"""The setting of brokers before Kafka 3.6 in place of AFTER and BEFORE; before 4.0 both exist."""
 OF_BROKERS = "log."
-"""Begins a broker's names of the last four."""
+"""The prefix of a broker's names for the last four."""
 FORWARDED = ("output", "rejects")
 """Roles of the topics that get the inputs' records unchanged, with their timestamps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a topic takes: ``bytes_max`` of a record batch, how far a timestamp may lie from now.
+    """A topic's limits: ``bytes_max`` of a record batch, a timestamp's distance from now.
 
-    ``compacted``: records without a key are refused. ``names``: of the topic's settings.
+    ``compacted``: records without a key are refused. ``names``: those of the topic's settings.
     """
 
     bytes_max: int = RECORD_BYTES_DEFAULT
@@ -51,7 +51,7 @@ class Limits:
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Limits:
-        """The limits in a topic's settings, by name; what is not there does not limit."""
+        """Return the limits in a topic's settings, by name; a missing one does not limit."""
 
         def number(*names: str) -> int:
             return min(int(found[name]) if name in found else UNLIMITED for name in names)
@@ -70,7 +70,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Narrower:
-    """A setting of a topic by which it refuses what an input takes."""
+    """A setting for which a topic refuses records that an input accepts."""
 
     topic: str
     role: str
@@ -89,10 +89,10 @@ class Narrower:
 
 
 def narrower(config: Config, names: Iterable[str]) -> list[Narrower]:
-    """Settings of these pipelines' outputs and rejects that refuse what the inputs take.
+    """Find settings of these pipelines' outputs and rejects that are narrower than the inputs'.
 
-    Only topics that exist, and whose settings this user may read. The inputs of a pipeline that
-    reads another's output are that one's.
+    Only topics that exist, and whose settings this user may read, are compared. The inputs of a
+    pipeline that reads another's output are that one's.
     """
     chosen = list(names)
     topics = {topic for name in chosen for _, topic in config.pipelines[name].topics()}
@@ -126,7 +126,7 @@ def _compared(
 
 
 def require(config: Config, names: Iterable[str]) -> None:
-    """ConfigError where an output or rejects topic refuses what the inputs take."""
+    """Raise ConfigError if an output or rejects topic refuses records that the inputs accept."""
     faults = narrower(config, names)
     if faults:
         commands = "".join(f"\n  {_mending(config, each)}" for each in faults)
@@ -139,7 +139,7 @@ def require(config: Config, names: Iterable[str]) -> None:
 
 
 def remarks(config: Config, names: Iterable[str]) -> list[str]:
-    """Return a line for each input that is compacted."""
+    """Return a warning for each compacted input."""
     inputs = {topic for name in names for topic in config.pipelines[name].input}
     found = read(config, inputs)
     return [
@@ -160,7 +160,7 @@ def _mending(config: Config, fault: Narrower) -> str:
 
 
 def origins(config: Config, name: str) -> set[str]:
-    """The topics that a pipeline's records come from, those of the pipelines before it included."""
+    """Return the topics of a pipeline's records, including those of the pipelines before it."""
     found: set[str] = set()
     for topic in config.pipelines[name].input:
         writers = [
@@ -173,9 +173,9 @@ def origins(config: Config, name: str) -> set[str]:
 
 
 def settings(config: Config, there: Iterable[str]) -> dict[str, str]:
-    """Settings of a new topic that takes all records of the inputs that are ``there``.
+    """Return settings of a new topic that accepts all records of the inputs that are ``there``.
 
-    Deliveries and rejects keep the timestamps that they came with, and rejects may have no key.
+    Deliveries and rejects keep their records' timestamps, and rejects may have no key.
     """
     inputs = {topic for pipeline in config.pipelines.values() for topic in pipeline.input}
     found = read(config, inputs & set(there))
@@ -189,7 +189,7 @@ def settings(config: Config, there: Iterable[str]) -> dict[str, str]:
         COMPACTION: "delete",
     }
     if known & {AFTER, BEFORE}:
-        del wanted[DIFFERENCE]  # going out of use
+        del wanted[DIFFERENCE]  # deprecated
     return {
         SIZE: str(max([RECORD_BYTES_DEFAULT, *sizes]) + ADDED_BYTES),
         **{name: value for name, value in wanted.items() if name in known},
@@ -197,7 +197,7 @@ def settings(config: Config, there: Iterable[str]) -> dict[str, str]:
 
 
 def read(config: Config, topics: Iterable[str]) -> dict[str, Limits]:
-    """The limits of topics, without those that are missing or that this user may not ask about."""
+    """Return topics' limits, without topics that are missing or not visible to this user."""
     from kafka.errors import KafkaError  # noqa: PLC0415  (a quick --help)
 
     from streaming.kafka import choice  # noqa: PLC0415
@@ -215,7 +215,7 @@ def read(config: Config, topics: Iterable[str]) -> dict[str, Limits]:
 
 
 def _of_brokers(config: Config) -> frozenset[str]:
-    """The names of topics' settings that a broker has defaults for."""
+    """Return the names of topics' settings for which a broker has defaults."""
     from kafka.errors import KafkaError  # noqa: PLC0415  (a quick --help)
 
     from streaming.kafka import choice  # noqa: PLC0415

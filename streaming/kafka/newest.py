@@ -13,13 +13,13 @@ from streaming.kafka.reading import ENDS, End, Record, TopicReader
 from streaming.places import TopicPartition
 
 Found = Record
-"""A record, where it is the find of a search."""
+"""A record that a search found."""
 
 STEP = 1_000
-"""Offsets that are read at a time, before a decision whether to go farther back."""
+"""Offsets that are read at a time, before deciding whether to go farther back."""
 SECONDS_MAX = 5.0
 QUIET_SECONDS_MAX = 1.5
-"""A step ends where nothing comes for this long: its last offsets are markers of transactions."""
+"""A step ends if nothing arrives for this long: its last offsets are markers of transactions."""
 FETCH = {
     "fetch.wait.max.ms": 20,
     "fetch.message.max.bytes": 1_048_576,
@@ -30,7 +30,7 @@ FETCH = {
 
 @dataclass
 class Search:
-    """What was found, oldest first in each partition, and how far back was looked.
+    """The records found, oldest first in each partition, and the offsets searched.
 
     ``looked``: for each topic and partition the first offset that was read and the end.
     """
@@ -41,7 +41,7 @@ class Search:
 
     @property
     def older(self) -> dict[TopicPartition, int]:
-        """Where to look for older ones: of each partition the first record found, or read."""
+        """Return the offset below which to look for older ones in each partition."""
         first: dict[TopicPartition, int] = {}
         for each in self.records:
             first[each.home] = min(each.offset, first.get(each.home, each.offset))
@@ -51,7 +51,7 @@ class Search:
 
     @property
     def offsets(self) -> int:
-        """How many offsets were looked at."""
+        """Return the number of offsets searched."""
         return sum(end - first for first, end in self.looked.values())
 
 
@@ -67,11 +67,11 @@ def search(
 ) -> Search:
     """Find up to ``most`` records of each partition that are ``wanted``, the newest ones.
 
-    ``until``: of partitions where the newest ones are not wanted, the offset below which to look.
-    The newest STEP offsets of each partition are always looked at, also where connecting took all
-    the time. Reading stops after about ``seconds_max``, or where the records found so far are
-    ``enough``; `Search.is_whole` says whether it reached the beginnings or found them. Raises
-    KafkaUnavailable, and ConfigError where a topic is missing.
+    ``until``: the offset below which to look, for partitions whose newest ones are not wanted.
+    The newest STEP offsets of each partition are always read, even if connecting took all the time.
+    Reading stops after about ``seconds_max``, or when the records found are ``enough``;
+    `Search.is_whole` says whether it reached the beginnings or found enough. Raises
+    KafkaUnavailable, and ConfigError if a topic is missing.
     """
     counts = topics.partitions(config, names)
     partitions = [(name, number) for name, count in counts.items() for number in range(count)]

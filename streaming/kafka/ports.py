@@ -1,4 +1,4 @@
-"""Ports for what is started here: the embedded broker, and what tests start."""
+"""Free ports for the embedded broker and for tests."""
 
 import random
 import socket
@@ -9,13 +9,13 @@ HOST = "127.0.0.1"
 PORTS = (20_000, 32_000)  # below those that systems give to outgoing connections
 
 _given: set[int] = set()
-"""Ports that this process was given."""
+"""Ports that this process got."""
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on, and that no connection takes by chance.
+    """Return a port of 127.0.0.1 that is free, and outside the range of outgoing connections.
 
-    No port is given twice: who got it may not listen on it yet.
+    No port is returned twice: its user may not listen on it yet.
     """
     choice = random.SystemRandom()
     for _ in range(100):

@@ -1,7 +1,7 @@
-"""Reading topics beside the service: one reader for every command that looks at them.
+"""The reader of topics for all commands beside the service.
 
-Commands differ in where they begin, what they wait for and what they say where Kafka fails; how
-records are read is the same. (`verify` has a reader of its own, as it judges independently.)
+Commands differ in their first offsets, their waits and their errors; reading records is the same.
+(`verify` has a reader of its own, as it judges independently.)
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from streaming.kafka import connection, topics
 from streaming.places import TopicPartition
 
 BEGINNING = -2
-"""In place of an offset: the first that there is."""
+"""In place of an offset: the first existing one."""
 
 ENDS = {"enable.partition.eof": True}
-"""The setting of a reader that wants to know when a partition has no more (:class:`End`)."""
+"""The setting of a reader that reports when a partition has no more records (:class:`End`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as it stands in a topic; ``timestamp`` in ms."""
+    """A record of a topic; ``timestamp`` in ms."""
 
     topic: str
     partition: int
@@ -39,12 +39,12 @@ class Record:
 
     @property
     def home(self) -> TopicPartition:
-        """Topic and partition."""
+        """Return topic and partition."""
         return self.topic, self.partition
 
     @property
     def place(self) -> str:
-        """Topic, partition and offset, as commands have them."""
+        """Return topic, partition and offset in the form of commands."""
         return f"{self.topic}/{self.partition}@{self.offset}"
 
     def header(self, name: str) -> bytes | None:
@@ -67,9 +67,9 @@ class End:
 class TopicReader:
     """Reads committed records of the partitions that it is assigned.
 
-    It joins no group and commits nothing. Each method raises KafkaUnavailable where Kafka fails:
-    ``failure``, then why, then ``effect`` and ``remedy``. ``settings``: librdkafka's, besides those
-    of the configuration. Close it, or use it in a `with`.
+    It joins no group and commits nothing. Each method raises KafkaUnavailable if Kafka fails, with
+    ``failure``, the reason, ``effect`` and ``remedy``. ``settings``: librdkafka's, besides those of
+    the configuration. Close it, or use it in a `with`.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class TopicReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._consumer.close()
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
@@ -109,7 +109,7 @@ class TopicReader:
     def take(self, limit_s: float, most: int = 1) -> list[Record | End]:
         """Return up to ``most`` records and ends, in the order of each partition.
 
-        Nothing where nothing comes within ``limit_s``.
+        The list is empty if nothing arrives within ``limit_s``.
         """
         deadline = time.monotonic() + limit_s
         with self._errors():
@@ -128,10 +128,10 @@ class TopicReader:
     def take_of(
         self, key: bytes | None, limit_s: float, most: int
     ) -> tuple[list[Record | End], int]:
-        """Return those of a key of the next ``most`` records, ends, and the last offset of all.
+        """Return the next ``most`` records' ones with a key, ends, and the last offset of all.
 
-        That is -1 where nothing came within ``limit_s``. Quicker than `take`: what has another key
-        is not made a record.
+        The offset is -1 if nothing arrived within ``limit_s``. Faster than `take`: messages with
+        other keys do not become records.
         """
         found: list[Record | End] = []
         last = -1
@@ -158,7 +158,7 @@ class TopicReader:
         return connection.is_record(message) and self._is_assigned(message)
 
     def _is_assigned(self, message: Any) -> bool:
-        """Return whether it is of a partition that is read now; librdkafka may have older ones."""
+        """Return whether a message's partition is assigned now; librdkafka may have older ones."""
         return (message.topic(), message.partition()) in self._assigned
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

@@ -1,10 +1,10 @@
-"""What the service may do in Kafka, and what it needs to: asked before it begins.
+"""Check before the start that the service has the rights in Kafka that it needs.
 
-Kafka returns to each client the operations that it is authorized to on topics (KIP-430), without
-doing any of them. Of consumer groups that are not there yet, and of transactional ids, it returns
-nothing: these are tried under a name that nobody uses, with the prefix that the service's have.
-What Kafka does not tell (an older broker, or one that is no Apache Kafka; one that is just
-starting) is let pass: a refusal then comes with the work.
+Kafka returns the operations on topics that a client is authorized to (KIP-430), without doing any
+of them. For consumer groups that do not exist yet, and for transactional ids, it returns nothing:
+these are tried under an unused name with the prefix of the service's own. If Kafka does not answer
+that (an older broker, one that is not Apache Kafka, or one that is just starting), the right is
+assumed, and a refusal follows during the work.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ BY_ROLE = {
 }
 """Operations of the service on topics of each role; each of them implies Describe.
 
-Progress is a committed offset on the events topic, which takes Read; what nobody can ask for again
-is deleted from the transit topic.
+Progress is a committed offset on the events topic, which needs Read; messages that cannot be needed
+again are deleted from the transit topic.
 """
 
 
@@ -47,7 +47,7 @@ class Right:
 
 
 def require(config: Config, names: Iterable[str]) -> None:
-    """KafkaRefused that names what this user may not do, of what these pipelines need."""
+    """Raise KafkaRefused, naming the rights, if this user lacks any that these pipelines need."""
     lacking = missing(config, names)
     if lacking:
         raise KafkaRefused(
@@ -59,7 +59,7 @@ def require(config: Config, names: Iterable[str]) -> None:
 
 
 def missing(config: Config, names: Iterable[str]) -> list[Right]:
-    """Rights that these pipelines need and this user has not; topics that are missing left out."""
+    """Return the rights that these pipelines need and this user lacks, on existing topics."""
     from kafka.errors import KafkaError  # noqa: PLC0415  (a quick --help)
 
     from streaming.kafka import choice  # noqa: PLC0415
@@ -73,7 +73,7 @@ def missing(config: Config, names: Iterable[str]) -> list[Right]:
         wanted = _wanted(config, chosen, exactly_once=exactly_once)
         for topic, allowed in admin.allowed_on(brokers, wanted).items():
             lacking += [Right(each, "Topic", topic) for each in sorted(wanted[topic] - allowed)]
-        if exactly_once:  # who repeats keeps no progress in Kafka
+        if exactly_once:  # with at-least-once there is no progress in Kafka
             for prefix in prefixes:
                 if not admin.may_read_group(brokers, f"{prefix}.rights"):
                     lacking.append(Right("Read", "Group", f"{prefix}.*"))
@@ -84,7 +84,7 @@ def missing(config: Config, names: Iterable[str]) -> list[Right]:
 
 
 def _wanted(config: Config, names: list[str], *, exactly_once: bool) -> dict[str, set[str]]:
-    """The operations on each topic."""
+    """Return the operations on each topic."""
     wanted: dict[str, set[str]] = {}
     for name in names:
         for role, topic in config.pipelines[name].topics():

@@ -1,8 +1,8 @@
 """Tokens for SASL's OAUTHBEARER, from librdkafka's words (`streaming.kafka.credentials`).
 
-Unsecured ones as librdkafka and Java make them (RFC 7515, algorithm "none"), for trying things out;
-those of an identity provider, by client credentials (RFC 6749, section 4.4); or a file's, which
-somebody else keeps new.
+Unsecured ones as librdkafka and Java make them (RFC 7515, algorithm "none"), for tests; those of an
+identity provider, by client credentials (RFC 6749, section 4.4); or a file's, which another process
+renews.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ ENDPOINT = f"{OAUTH}token.endpoint.url"
 LIFE_SECONDS = 3600
 ASK_SECONDS_MAX = 10
 RENEW_SECONDS = 30
-"""A token is asked for again this long before it ends."""
+"""A token is renewed this long before it expires."""
 
 
 class Unsecured(TokenProvider):
-    """A token that says who we are, and that nobody has signed."""
+    """Unsigned tokens with our name."""
 
     def __init__(self, words: Mapping[str, str]) -> None:
         super().__init__()
         self.words = words
 
     def token(self) -> str:
-        """Return a new one."""
+        """Return a new token."""
         now = int(time.time())
         claim = self.words.get("principalClaimName", "sub")
         life = int(self.words.get("lifeSeconds", LIFE_SECONDS))
@@ -49,7 +49,7 @@ class Unsecured(TokenProvider):
 
 
 class OfFile(TokenProvider):
-    """A token that stands in a file."""
+    """The token in a file."""
 
     def __init__(self, address: str, extensions: Mapping[str, str]) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class OfFile(TokenProvider):
         self._extensions = dict(extensions)
 
     def token(self) -> str:
-        """Return what the file has now; KafkaConnectionError where it cannot be read."""
+        """Return the file's current token; KafkaConnectionError if it cannot be read."""
         try:
             return self.path.read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as error:
@@ -85,9 +85,9 @@ class OfProvider(TokenProvider):
         self.known = ("", 0.0)
 
     def token(self) -> str:
-        """Return the one that is known, or a new one.
+        """Return the current token, or a new one.
 
-        KafkaConnectionError, so that it is asked again, where the provider gives none.
+        Raises KafkaConnectionError, after which it is tried again, if the provider gives none.
         """
         token, until = self.known
         if time.monotonic() < until:
@@ -118,7 +118,7 @@ class OfProvider(TokenProvider):
 
 
 def provider(words: Mapping[str, str]) -> TokenProvider:
-    """Return the provider that the words describe; ConfigError where they describe none."""
+    """Return the provider that the words describe; ConfigError if they describe none."""
     if words.get("enable.sasl.oauthbearer.unsecure.jwt") == "true":
         pairs = (word.partition("=") for word in words.get(f"{OAUTH}config", "").split())
         claims = {name: value for name, _, value in pairs}

@@ -21,10 +21,10 @@ PARTITIONS_DEFAULT = 8
 SECONDS_MAX = 30
 POLL_SECONDS = 0.1
 NEW_SECONDS_MAX = 2
-"""After which a topic that was made elsewhere is known to every broker."""
+"""Time after which every broker knows a topic that was created elsewhere."""
 FROM_USERS = ("input", "commands")
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000"}
-"""Of progress marks: a new reader of them finds few."""
+"""Settings of the topic of progress marks, so that a new reader finds few records."""
 Missing = TypeVar("Missing")
 
 
@@ -39,7 +39,7 @@ class Topic:
 
 
 def needed(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
-    """The topics of these pipelines (None: all), with what Kafka says of them now; each once.
+    """Return the topics of these pipelines (None: all), each once, with their state in Kafka.
 
     A topic that one pipeline writes and another reads has the writer's role. Topics of subscribers
     that are not in the configuration's groups are not among them.
@@ -48,17 +48,16 @@ def needed(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
 
 
 def missing(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
-    """Those of :func:`needed` that Kafka does not have."""
+    """Return those of :func:`needed` that do not exist in Kafka."""
     return [topic for topic in needed(config, names) if topic.partitions is None]
 
 
 def create(config: Config, *, inputs: bool) -> list[str]:
-    """Create what is missing; the names created. Idempotent.
+    """Create the missing topics; return their names. Idempotent.
 
-    Inputs that nobody but the users writes to only where ``inputs`` says so: a missing one is more
-    often a slip of the pen. A new topic gets as many partitions as its pipeline's first input has,
-    else 8 (one of commands or progress marks: 1), the brokers' own replication, and takes what
-    inputs take.
+    Inputs that only users write to are created only with ``inputs``: a missing one is more often a
+    typing error. A new topic gets as many partitions as its pipeline's first input has, else 8 (one
+    of commands or progress marks: 1), the brokers' own replication, and the inputs' limits.
     """
     from streaming.wire.admin import NewTopic  # noqa: PLC0415  (a quick --help)
 
@@ -83,9 +82,9 @@ def make(
     new: Iterable[NewTopic],
     remedy: str = "Create them yourself, or give this user the right to.",
 ) -> list[str]:
-    """Have Kafka make topics; the names of those that were not there.
+    """Create topics; return the names of those that did not exist.
 
-    KafkaUnavailable where it does not answer, KafkaRefused where it does not want to.
+    Raises KafkaUnavailable if Kafka does not answer, KafkaRefused if it refuses.
     """
     from kafka.errors import KafkaError, TopicAlreadyExistsError  # noqa: PLC0415
 
@@ -119,7 +118,7 @@ def make(
 
 
 def _settings(role: str, common: dict[str, str]) -> dict[str, str]:
-    """Topic settings by role; what is in transit stays until the service deletes it."""
+    """Return topic settings by role; messages in transit stay until the service deletes them."""
     if role in FROM_USERS:
         return {}
     if role == "progress":
@@ -129,9 +128,9 @@ def _settings(role: str, common: dict[str, str]) -> dict[str, str]:
 
 
 def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> None:
-    """Let Kafka delete the records of a topic before an offset of each partition.
+    """Delete the records of a topic before an offset of each partition.
 
-    Raises KafkaUnavailable where it does not, KafkaRefused where it does not want to.
+    Raises KafkaUnavailable if Kafka does not answer, KafkaRefused if it refuses.
     """
     from kafka.errors import KafkaError  # noqa: PLC0415
 
@@ -154,7 +153,7 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
 
 
 def wait_for(config: Config, names: set[str]) -> None:
-    """Wait until new topics are known: the broker that is asked may hear of them last."""
+    """Wait until new topics are known: the broker that we ask may learn of them last."""
     deadline = time.monotonic() + SECONDS_MAX
     while lacking := names - existing(config).keys():
         if time.monotonic() > deadline:
@@ -167,9 +166,9 @@ def wait_for(config: Config, names: set[str]) -> None:
 
 
 def require(config: Config, names: Iterable[str], *, inputs_only: bool = False) -> None:
-    """ConfigError where a topic of these pipelines is missing, or an input that none of them makes.
+    """Raise ConfigError if a topic of these pipelines is missing.
 
-    ``inputs_only``: look at those alone.
+    ``inputs_only``: check only inputs that none of them writes.
     """
     names = list(names)
 
@@ -188,7 +187,7 @@ def require(config: Config, names: Iterable[str], *, inputs_only: bool = False) 
 
 
 def partitions(config: Config, names: Iterable[str]) -> dict[str, int]:
-    """Number of partitions of each topic; ConfigError where one is missing."""
+    """Return the number of partitions of each topic; ConfigError if one is missing."""
     names = list(names)
     there: dict[str, int] = {}
 
@@ -206,7 +205,7 @@ def partitions(config: Config, names: Iterable[str]) -> dict[str, int]:
 
 
 def _lasting(look: Callable[[], list[Missing]]) -> list[Missing]:
-    """What ``look`` misses again and again: a broker may hear of a new topic after its maker."""
+    """Return what ``look`` misses repeatedly: a broker may learn late of a new topic."""
     deadline = time.monotonic() + NEW_SECONDS_MAX
     while (lacking := look()) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
@@ -214,12 +213,12 @@ def _lasting(look: Callable[[], list[Missing]]) -> list[Missing]:
 
 
 def existing(config: Config) -> dict[str, int]:
-    """Partitions of every topic that Kafka has."""
+    """Return the number of partitions of every topic in Kafka."""
     return connection.wait_for_kafka(config).topics
 
 
 def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
-    """For each (topic, partition) the offset after the last committed record."""
+    """Return for each (topic, partition) the offset after the last committed record."""
     from kafka.errors import KafkaError  # noqa: PLC0415
 
     from streaming.kafka import choice  # noqa: PLC0415
@@ -239,10 +238,10 @@ def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
 
 
 def end_of(consumer: Any, partition: Any) -> int:
-    """The offset after the last record of a confluent-kafka TopicPartition.
+    """Return the offset after the last record of a confluent-kafka TopicPartition.
 
-    A topic that has just been made, or whose leader has just changed, is asked again for up to
-    SECONDS_MAX: librdkafka hands such an answer on to its caller. Raises KafkaException.
+    If a topic has just been created, or its leader has just changed, it asks again for up to
+    SECONDS_MAX, as librdkafka passes such an error on. Raises KafkaException.
     """
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
@@ -283,7 +282,7 @@ def _needed(
 
 
 def _partitions_of(topic: Topic, config: Config, there: Mapping[str, int]) -> int:
-    """Partitions for a new topic; pipelines form no circle, so this ends."""
+    """Return the partitions for a new topic; pipelines form no circle, so this ends."""
     if topic.role in ("commands", "progress"):
         return 1  # they are few, and have one order
     first = config.pipelines[topic.pipeline].input[0]

@@ -101,7 +101,7 @@ class Replay:
             close_writers()
 
     def _counts(self, row: InputRow) -> bool:
-        """Whether it is a record, or a command that counts."""
+        """Return whether it is a record, or a command that counts."""
         if row["topic"] < len(self.plan.inputs) or self.ops == ChannelPlan.ops:
             return True
         command = read_request(row["value"]).command

@@ -107,7 +107,7 @@ class Condition:
         return cls("header" if header else field, header, compare, value)
 
     def holds(self, reject: Reject) -> bool:
-        """Whether a reject meets it; what is missing or no number meets ``!=`` alone."""
+        """Return whether a reject meets it; what is missing or no number meets ``!=`` alone."""
         topic, partition, offset = reject.origin
         fields: dict[str, Any] = {
             "topic": topic,
@@ -150,7 +150,7 @@ class Choice:
         return cls(frozenset(reasons), tuple(map(Condition.read, where)), **more)
 
     def wants(self, reject: Reject) -> bool:
-        """Whether reason and conditions fit."""
+        """Return whether reason and conditions fit."""
         fits = not self.reasons or reject.reason in self.reasons
         return fits and all(each.holds(reject) for each in self.conditions)
 

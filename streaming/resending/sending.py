@@ -117,7 +117,7 @@ class Resending:
         return list(settings.input)
 
     def _is_due(self, reject: Reject) -> bool:
-        """Whether to send a reject now; counts it."""
+        """Return whether to send a reject now; counts it."""
         count = self.counts[reject.reason]
         count.rejects += 1
         if not self.choice.wants(reject):

@@ -75,7 +75,7 @@ class Pipeline(Table):
 
     @classmethod
     def exchanges(cls, _values: Mapping[str, Any]) -> bool:
-        """Whether a pipeline with these values, as they were read, has a transit topic."""
+        """Return whether a pipeline with these values, as they were read, has a transit topic."""
         return "transit" in cls.model_fields
 
     @property

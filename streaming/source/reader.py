@@ -191,7 +191,7 @@ class KafkaReader:
         )
 
     def _are_few(self, there: list[Range]) -> bool:
-        """Whether every state partition may read all of it, and keep what is its own."""
+        """Return whether every state partition may read all of it, and keep what is its own."""
         tasks, keys = self.reading.tasks, self.reading.keys
         records = sum(map(len, there))
         if not keys or len(keys) % tasks or records * tasks > HERE_RECORDS:

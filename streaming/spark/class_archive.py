@@ -1,10 +1,9 @@
-"""Spark's classes as the JVM keeps them: parsed and verified once, mapped by every later start.
+"""The archive of Spark's classes: parsed and verified once, mapped by every later start of the JVM.
 
-Java's class-data sharing (JEP 350): with `-XX:ArchiveClassesAtExit` a JVM writes the classes that
-it loaded when it ends, with `-XX:SharedArchiveFile` another one maps them. The archive lies in the
-folder of the user's cache that has the jars; its name says for which Java and which jars it is, and
-its length. A JVM that finds other jars than the archive's passes it over, without a word; in one
-that was cut it would crash.
+Java's class-data sharing (JEP 350): with `-XX:ArchiveClassesAtExit` a JVM writes its loaded classes
+when it ends, with `-XX:SharedArchiveFile` another one maps them. The archive lies in the folder of
+the user's cache that has the jars; its name has its length and a digest of the Java and the jars. A
+JVM ignores an archive of other jars silently; with a truncated one it would crash.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from streaming.errors import ConfigError
 from streaming.kafka.jars import cache_root
 
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
-"""What the JVM thinks of an archive would go to standard output, which is for data."""
+"""Keeps the JVM's remarks about an archive off standard output, which is for data."""
 ARCHIVES_MAX = 5
-"""In a user's cache, some 190 MB each: one for every Java and environment that is in use."""
+"""The most archives in a user's cache, some 190 MB each: one for every Java and environment."""
 DAY_SECONDS = 86_400
 OWN_OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit", "-Xshare")
 RECORDING = "SEQUENCER_RECORD_CLASSES"
-"""An environment variable: with "no" a JVM without an archive writes none, which takes some seconds
-of its end."""
+"""An environment variable: "no" keeps the JVM from writing an archive, which takes some seconds at
+its end."""
 
 
 class ClassArchive:
@@ -40,15 +39,15 @@ class ClassArchive:
         self.path = next(filter(_whole, folder.glob(f"{name}-*.jsa")), None)
         self.new = folder / f"{name}.{os.getpid()}-new"
         self.worth_keeping = False
-        """Whether the JVM has done what later ones will do, and so has their classes."""
+        """Whether the JVM has run a batch, and so has loaded the classes that later starts need."""
 
     @property
     def recording(self) -> bool:
-        """Whether there is none yet, and the JVM is to write it."""
+        """Return whether there is no archive yet, and the JVM is to write it."""
         return self.path is None
 
     def options(self) -> str:
-        """The options for the JVM, quoted as in `spark.driver.extraJavaOptions`."""
+        """Return the options for the JVM, quoted as in `spark.driver.extraJavaOptions`."""
         name, file = ("ArchiveClassesAtExit", self.new)
         if self.path is not None:
             name, file = ("SharedArchiveFile", self.path)
@@ -57,7 +56,7 @@ class ClassArchive:
         return f'"-XX:{name}={file}" {QUIET}'
 
     def close(self, *, whole: bool) -> None:
-        """After the JVM's end: keep what it wrote, if it ended by itself (``whole``) and worked."""
+        """Keep the archive if the ended JVM ran a batch and ended by itself (``whole``)."""
         with contextlib.suppress(OSError):
             if whole and self.recording and self.worth_keeping:
                 size = self.new.stat().st_size
@@ -68,7 +67,7 @@ class ClassArchive:
         self.new.unlink(missing_ok=True)
 
     def _clean(self) -> None:
-        """Remove others for the same jars, all but those used last, and what was never finished."""
+        """Remove other archives for these jars, the least recently used, and unfinished ones."""
         for twin in self._folder.glob(f"{self._name}-*.jsa"):
             if twin != self.path:
                 twin.unlink(missing_ok=True)
@@ -80,10 +79,10 @@ class ClassArchive:
 
 
 def class_archive(jars: Iterable[Path], own_options: str) -> ClassArchive | None:
-    """The archive for the Java that would be started; None where there can be none.
+    """Return the archive for the Java that would be started; None if there can be none.
 
-    That is: no folder to write to (and no archive in it), a Java that is not laid out as a JDK is,
-    the user's own options about archives, or none yet and no wish for one (RECORDING).
+    Reasons: no folder to write to (and no archive in it), a Java without a JDK's layout, the user's
+    own options about archives, or no archive yet and RECORDING forbids one.
     """
     command = shutil.which(Path(os.environ.get("JAVA_HOME", ""), "bin", "java")) or (
         shutil.which("java") if "JAVA_HOME" not in os.environ else None
@@ -98,7 +97,7 @@ def class_archive(jars: Iterable[Path], own_options: str) -> ClassArchive | None
         return None
     name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     archive = ClassArchive(folder, f"classes-{name}")
-    # Java takes what is behind a colon for a second archive.
+    # Java takes the part behind a colon for a second archive.
     may_record = os.environ.get(RECORDING) != "no" and os.access(folder, os.W_OK)
     possible = not archive.recording or may_record
     return archive if possible and ":" not in str(folder) else None
@@ -109,7 +108,7 @@ def _whole(path: Path) -> bool:
 
 
 def _age(path: Path) -> float:
-    """Seconds since a start used it, or wrote to it; as long as can be where it is gone."""
+    """Return the seconds since a start last used or wrote it; infinity if it is gone."""
     try:
         return time.time() - path.stat().st_mtime
     except OSError:

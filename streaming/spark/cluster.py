@@ -1,6 +1,6 @@
-"""The cluster that Spark runs on: whether it is one, whether it answers, what it gives us.
+"""The cluster that Spark runs on: wait for its master and executors, and watch them.
 
-On a local master all this is nothing: driver and executors are one process.
+On a local master there is nothing to do: driver and executors are one process.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ STANDALONE = "spark://"
 MASTER_SECONDS_MAX = 60
 CONNECT_SECONDS_MAX = 3
 SETTLE_SECONDS = 30
-"""With some of the wanted cores there, it is begun after this long."""
+"""How long to wait for all the wanted cores; then work begins with those that are there."""
 REMIND_SECONDS = 60
 POLL_SECONDS = 0.2
 CROWDED = 4
-"""State partitions for a core, beyond which a warning is logged."""
+"""State partitions per core above which a warning is logged."""
 
 Say = Callable[[str], None]
 
 
 def is_local_master(master: str) -> bool:
-    """Whether driver and executors are one process."""
+    """Return whether driver and executors are one process."""
     return re.match(r"local(\[|$)", master) is not None
 
 
 def wait_for_master(master: str, stopping: Stopping, say: Say) -> bool:
-    """Wait until a standalone master listens; False if it has to stop meanwhile.
+    """Wait until a standalone master listens; return False if a stop comes first.
 
-    ConfigError where its address is none, JobFailed where nobody listens for a minute. Spark itself
-    would go on for a minute, and then end in the middle of its start.
+    Raises ConfigError if its address is not valid, JobFailed if nothing listens for a minute. Spark
+    itself would try for a minute, and then end in the middle of its start.
     """
     if not master.startswith(STANDALONE):
         return True
@@ -58,7 +58,7 @@ def wait_for_master(master: str, stopping: Stopping, say: Say) -> bool:
             raise JobFailed(
                 f"No Spark master listens at {master}.",
                 "Nothing was started.",
-                'Start it, or correct [spark] "spark.master"; its log says its own address.',
+                'Start it, or correct [spark] "spark.master"; its log has its address.',
             )
         if not was_said:
             say(f"No Spark master listens at {master}. Waiting for it.")
@@ -73,9 +73,9 @@ def _address(text: str, master: str) -> tuple[str, int]:
         socket.getaddrinfo(host, int(port))
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"{master} names no Spark master: {error}.",
+            f"{master} is not a Spark master's address: {error}.",
             "Nothing was started.",
-            'Write [spark] "spark.master" = "spark://host:7077", as the master\'s log says it.',
+            'Write [spark] "spark.master" = "spark://host:7077", as in the master\'s log.',
         ) from error
     return host, int(port)
 
@@ -87,7 +87,7 @@ def _listens(address: tuple[str, int]) -> bool:
 
 
 class Cluster:
-    """The executors of a session. ``master``: where they come from."""
+    """The executors of a session, provided by ``master``."""
 
     def __init__(self, session: SparkSession, config: Config, say: Say) -> None:
         self.context: Any = session.sparkContext
@@ -98,7 +98,7 @@ class Cluster:
         self._alone = False
 
     def cores(self) -> int:
-        """Cores of the executors that are there."""
+        """Return the number of cores of the present executors."""
         return executor_cores(self.context)
 
     def misfits(self, partitions: Mapping[str, int]) -> list[str]:
@@ -106,10 +106,7 @@ class Cluster:
         return misfits(self.context.defaultParallelism, partitions)
 
     def wait_for_cores(self, stopping: Stopping) -> bool:
-        """Wait until executors are there; False if it has to stop meanwhile.
-
-        All the wanted cores, or after a while some of them.
-        """
+        """Wait for all the wanted cores, or after a while for some; False on a stop."""
         began = reminded = time.monotonic()
         was_said = self.local
         while not stopping.is_set():
@@ -127,7 +124,7 @@ class Cluster:
         return False
 
     def watch(self) -> None:
-        """Say when all executors are gone, and when some are there again."""
+        """Report when all executors are gone, and when some are back."""
         if self.local:
             return
         self.require_alive()
@@ -140,14 +137,14 @@ class Cluster:
 
     @property
     def deserted(self) -> bool:
-        """Whether there is nobody to finish a batch."""
+        """Return whether no executor is left to finish a batch."""
         try:
             return not self.local and not self.cores()
         except Exception:  # noqa: BLE001  (the JVM is gone)
             return True
 
     def require_alive(self) -> None:
-        """JobFailed where the cluster ended the application."""
+        """Raise JobFailed if the cluster ended the application."""
         if not self.local and is_stopped(self.context):
             raise JobFailed(
                 f"{self.master} ended the application.",
@@ -164,7 +161,7 @@ class Cluster:
 
 
 def misfits(cores: int, partitions: Mapping[str, int]) -> list[str]:
-    """What is said where cores and state partitions (by pipeline) do not fit, a line each."""
+    """Return warnings, one line each, if cores and state partitions (by pipeline) do not fit."""
     remedy = "`sequencer rescale` changes that"
     cores_here = count(cores, "core")
     warnings = []
@@ -184,7 +181,7 @@ def misfits(cores: int, partitions: Mapping[str, int]) -> list[str]:
 
 
 def _wanted(spark: dict[str, str]) -> int:
-    """Cores that the configuration asks for; 1 where it asks for all there are, or varies."""
+    """Return the cores that the configuration asks for; 1 if that is all of them, or varies."""
     if cores := spark.get("spark.cores.max"):
         return int(cores)
     if spark.get("spark.dynamicAllocation.enabled") == "true":

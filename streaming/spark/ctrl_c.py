@@ -1,4 +1,4 @@
-"""Ctrl-C where Spark runs: its handler stays the one before, and no traceback is shown."""
+"""Ctrl-C while Spark runs: keep the handler that was set before, and show no traceback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Untouched:
 
 @contextmanager
 def left_alone() -> Iterator[None]:
-    """Inside, a session may begin: it takes no signals."""
+    """Within this context, a session that begins sets no signal handlers."""
     from pyspark.core import context  # noqa: PLC0415  (a second to import)
 
     before, context.signal = context.signal, _Untouched
@@ -33,9 +33,9 @@ def left_alone() -> Iterator[None]:
 
 
 def hush() -> None:
-    """Let py4j say nothing of calls that were interrupted, or met a JVM that is gone.
+    """Silence py4j's log of calls that were interrupted or found the JVM gone.
 
-    It writes tracebacks to the root logger, and raises all the same.
+    It writes tracebacks to the root logger besides raising.
     """
     logging.root.addFilter(_is_of_others)
 

@@ -33,7 +33,7 @@ STAYING = (
         'Set [spark] "spark.pyspark.python" to the same version there, or run the driver with it.',
     ),
 )
-"""Faults of executors that trying again does not mend, and what does."""
+"""Faults of executors that a retry does not mend, and their remedies."""
 
 RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")
 
@@ -47,21 +47,20 @@ DAMAGED = re.compile(
     r"(?:Checksum error: |Failed to read log file |streaming state file of )(?:file:)?(\S+?)"
     r"(?:\. Incomplete| at \d| does not exist)"
 )
-"""Spark's words for a file of its logs or its state."""
+"""Spark's messages about a file of its logs or its state."""
 
 TRACEBACK = re.compile(
     r"(?:Return Message: |Python worker:\s+)Traceback.*?^(\w[^\n]*)$", re.MULTILINE | re.DOTALL
 )
-"""What the driver's own Python raised, which Spark called, or a worker's: a traceback's only line
-that is not indented says it."""
+"""The error in a traceback of the driver's or a worker's Python: its only line without indent."""
 
 
 LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""Of PySpark: of an error that it raises they write a stack trace in JSON to stderr, too."""
+"""PySpark's loggers, which write a stack trace of each raised error to stderr, as JSON."""
 
 
 def hush() -> None:
-    """Have PySpark raise errors and say nothing else of them."""
+    """Keep PySpark from logging the errors that it raises."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415  (a second to import)
 
     for name in LOGGERS:
@@ -69,13 +68,13 @@ def hush() -> None:
 
 
 def stop(session: SparkSession) -> None:
-    """End a session; that its threads then miss each other (NullPointerException) is not logged."""
+    """End a session, without a log of the NullPointerExceptions that its threads then raise."""
     session.sparkContext.setLogLevel("OFF")
     session.stop()
 
 
 def as_sequencer_error(raised: object) -> SequencerError:
-    """Return what the driver or a worker raised, or what Spark reports, as one of ours."""
+    """Return an error of the driver, a worker or Spark as a SequencerError."""
     if isinstance(raised, SequencerError):
         return raised
     text = str(raised)
@@ -92,7 +91,7 @@ def as_sequencer_error(raised: object) -> SequencerError:
 
 
 def _spark_error(text: str) -> SequencerError:
-    """Return what Spark itself, or Python code that is not ours, says."""
+    """Return an error of Spark itself, or of Python code that is not ours, as a SequencerError."""
     if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "failOnDataLoss" in text:
         return InputLost(*INPUT_LOST)
     if "CONCURRENT_STREAM_LOG_UPDATE" in text:

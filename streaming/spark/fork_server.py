@@ -1,12 +1,12 @@
-"""A process that imports what Python workers need, and is forked where Spark starts a daemon.
+"""A process that imports Python workers' modules once, and forks when Spark starts a daemon.
 
 Spark starts two daemons, one for operators and one for the sink, the second when the first answers,
 and its first batch waits for both: four seconds in which a core is idle. This process imports for
-both, once, while the JVM makes its session; what Spark starts (`worker_entry`) hands over to a
-child of it. What is imported is in memory once.
+both while the JVM makes its session; the process that Spark starts (`worker_entry`) hands over to a
+child of it. The modules are in memory once.
 
-It has no threads, and knows nothing of Spark: a request gives it streams, environment and words. It
-ends with the service, whose end is that of its standard input.
+It has no threads and does not import Spark: a request brings streams, environment and arguments. It
+ends with the service, when its standard input ends.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ ASKED_SECONDS_MAX = 10
 
 
 class ForkServer:
-    """The process, while the service runs. Where it is not, daemons import for themselves.
+    """The process, while the service runs. Without it, daemons import for themselves.
 
-    ``folder``: for its socket. ``environment``: what workers get besides ours. ``modules``: what
-    pipelines' operators need.
+    ``folder``: for its socket. ``environment``: workers' variables besides ours. ``modules``: those
+    of the pipelines' operators.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class ForkServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the JVM's environment says of it."""
+        """Return the JVM's environment variables that name it."""
         return {ADDRESS: self.address}
 
     def close(self) -> None:
-        """End it, by force where it does not end by itself."""
+        """End the process, by force if it does not end by itself."""
         process = self._process
         if process.stdin is not None:
             quietly(process.stdin.close)()
@@ -77,11 +77,11 @@ class ForkServer:
 
 
 def serve(listener: socket.socket, modules: Iterable[str]) -> None:
-    """Import, then fork a daemon for each that asks, until standard input ends."""
+    """Import the modules, then fork a daemon for each request, until standard input ends."""
     from streaming.spark import worker_daemon  # noqa: PLC0415  (most of the work)
 
     worker_daemon.prepare([*worker_daemon.ALL_MODULES, *modules])
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for their status
     while 0 not in select.select([0, listener.fileno()], [], [])[0]:
         asker, _ = listener.accept()
         if os.fork() == 0:
@@ -93,7 +93,7 @@ def serve(listener: socket.socket, modules: Iterable[str]) -> None:
 
 
 def _become(asker: socket.socket) -> None:
-    """Take on the asker's streams, environment and words; it waits until the socket is closed."""
+    """Take on the asker's streams, environment and arguments; it waits until the socket closes."""
     asker.settimeout(ASKED_SECONDS_MAX)
     head, streams, _, _ = socket.recv_fds(asker, 4, 3)
     rest = int.from_bytes(head, "big")

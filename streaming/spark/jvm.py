@@ -1,6 +1,6 @@
 """The JVM that Spark runs in: started early, while Python still imports and asks Kafka.
 
-PySpark starts its JVM when a session is asked for and waits for it. Here the same is started before
+PySpark starts its JVM when a session is requested, and waits for it. Here the JVM is started before
 that (`Jvm`), and PySpark gets its address when the session is made.
 """
 
@@ -33,16 +33,15 @@ ENDED_SECONDS_MAX = 2
 ARCHIVE_SECONDS_MAX = 20
 POLL_SECONDS = 0.02
 LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Spark's script asks a JVM for the command of the other one; it runs for a moment only."""
+"""Options of the short-lived JVM in which Spark's script computes the command of the other one."""
 
 
 class Jvm:
-    """A JVM process for one Spark session; a context manager that leaves nothing behind.
+    """A JVM process for one Spark session; a context manager that cleans up at its end.
 
-    ``settings`` are the session's; of them the JVM takes its memory, class path and options.
-    ``server``: for its Python workers; it ends with the JVM. ``scratch``: for temporary files, gone
-    with it.
-    ConfigError in a process that spark-submit started.
+    ``settings`` are the session's; they have the JVM's memory, class path and options. ``server``
+    (for its Python workers) and ``scratch`` (for temporary files) end with the JVM.
+    Raises ConfigError in a process that spark-submit started.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class Jvm:
             logs.relay(self._process.stderr, "spark")
 
     def connect(self) -> None:
-        """Make it PySpark's JVM, as soon as it listens; JobFailed where it does not start."""
+        """Make it PySpark's JVM as soon as it listens; raise JobFailed if it does not start."""
         from pyspark import SparkContext, accumulators  # noqa: PLC0415  (while the JVM starts)
         from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
@@ -107,14 +106,14 @@ class Jvm:
             server.handle_error = _tell_unless_cut_off
 
     def _listening(self) -> dict[str, str]:
-        """Where the JVM listens, in the variables in which PySpark looks for it."""
+        """Return the environment variables with the JVM's address, as PySpark reads them."""
         deadline = time.monotonic() + START_SECONDS_MAX
         while not self._address.exists():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise JobFailed(
                     "Spark's JVM did not start.",
                     "Nothing was done.",
-                    "What it said is above; see [spark] in the configuration.",
+                    "See its output above, and [spark] in the configuration.",
                 )
             time.sleep(POLL_SECONDS)
         address = self._address.read_bytes()  # written whole, then renamed
@@ -122,7 +121,7 @@ class Jvm:
         return {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": address[8:].decode()}
 
     def worked(self) -> None:
-        """A batch is done: the classes that are loaded now are those that the next start needs."""
+        """Note that a batch is done: the classes that the next start needs are loaded now."""
         if self._archive is not None:
             self._archive.worth_keeping = True
 
@@ -135,9 +134,9 @@ class Jvm:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the JVM, by force where it does not end by itself.
+        """End the JVM, by force if it does not end by itself.
 
-        JobFailed where it had ended before, which is what ``value`` comes of then.
+        Raises JobFailed if it had ended before, which is then the cause of ``value``.
         """
         known = not isinstance(value, Exception) or isinstance(value, SequencerError)
         status = None if known else self._ended()
@@ -162,7 +161,7 @@ class Jvm:
             ) from value
 
     def _ended(self) -> int | None:
-        """The status with which the JVM ended by itself; connections to it may break before."""
+        """Return the exit status if the JVM ended by itself; its connections may break before."""
         try:
             return self._process.wait(ENDED_SECONDS_MAX)
         except subprocess.TimeoutExpired:
@@ -184,13 +183,13 @@ class Jvm:
 
 
 def spark_home() -> Path:
-    """Where Spark is: SPARK_HOME, or as PySpark brings it."""
+    """Return Spark's folder: SPARK_HOME, or the one in PySpark."""
     home = os.environ.get("SPARK_HOME")
     return Path(home) if home else pyspark_folder()
 
 
 def require_same_version(home: Path) -> None:
-    """ConfigError where the Spark in a folder is not of PySpark's version."""
+    """Raise ConfigError if the Spark in a folder is not of PySpark's version."""
     core = next(home.glob("jars/spark-core_*.jar"), None)
     wanted = importlib.metadata.version("pyspark")
     found = core.stem.partition("_")[2].partition("-")[2] if core is not None else ""

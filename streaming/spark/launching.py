@@ -1,8 +1,8 @@
 """The command that starts Spark's JVM.
 
-Spark's own script (`bin/spark-submit`) asks a JVM of its own for that command, in half a second of
-each start. Where nothing of the user's counts that only the script knows, the command is made here;
-a test compares the two. They differ in what the JVM has of Spark's jars (`class_path`).
+Spark's script (`bin/spark-submit`) starts a JVM just to compute that command: half a second of each
+start. Unless the user has settings that only the script reads, the command is made here; a test
+compares the two. They differ in Spark's jars on the class path (`class_path`).
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ MODULES = (
     "--enable-native-access=ALL-UNNAMED",
     "-Dderby.connection.requireAuthentication=false",
 )
-"""What Spark gives every JVM: its `JavaModuleOptions`."""
+"""Spark's options for every JVM (`JavaModuleOptions`)."""
 
 MAIN = "org.apache.spark.deploy.SparkSubmit"
 SCALA = "2.13"
 LOGGING = "slf4j-api-"
-"""Comes before what may bring another one."""
+"""Goes before jars that may contain another version."""
 MACHINE_LEARNING = "spark-mllib_"
 SCRIPTS_VARIABLES = (
     "JAVA_OPTS",
@@ -89,10 +89,10 @@ def command(home: Path, settings: Mapping[str, str]) -> tuple[list[str], dict[st
 
 
 def class_path(home: Path) -> list[Path]:
-    """Return the jars of the Spark in a folder that its JVM is to have, in their order.
+    """Return the jars for the JVM of the Spark in a folder, in their order.
 
-    Spark's library for machine learning puts functions of its own into every session; describing
-    their types by Scala's reflection takes half of the time that a session needs to begin.
+    Without Spark's machine learning library: it registers functions in every session, and
+    describing their types by Scala's reflection takes half of a session's start.
     """
     jars = sorted(home.glob("jars/*.jar"))
     logging = [jar for jar in jars if jar.name.startswith(LOGGING)]
@@ -101,13 +101,13 @@ def class_path(home: Path) -> list[Path]:
 
 
 def _java() -> str | None:
-    """Return the java that Spark's script would take, None where it would say what is wrong."""
+    """Return the java that Spark's script would use, None if the script would report an error."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(f"{home}/bin/java" if home else "java")
 
 
 def _needs_script(home: Path, settings: Mapping[str, str]) -> bool:
-    """Return whether something counts that only Spark's script, and what it starts, look at."""
+    """Return whether a setting exists that only Spark's script, or what it starts, reads."""
     given = settings.get(JAVA_OPTIONS, "")
     return (
         any(os.environ.get(name) for name in SCRIPTS_VARIABLES)

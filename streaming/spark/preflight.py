@@ -1,8 +1,8 @@
-"""What is asked of executors before the first batch: can they do the work at all?
+"""Check before the first batch that executors can do the work.
 
-Each free core gets a task that imports what workers need, returns its versions, and goes to Kafka;
-then all of them write a token into the checkpoint folder, which the driver finds and they read.
-What is wrong would otherwise show as a batch that fails again and again.
+Each free core gets a task that imports workers' modules, returns its versions, and connects to
+Kafka; then all write a token into the checkpoint folder, which the driver finds and they read.
+Otherwise a fault would show as a batch that fails again and again.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PACKAGES = ("numpy", "pandas", "pyarrow", "kafka-python", "lz4")
-"""Whose versions are compared: what the driver's plan and bytes go through on executors."""
+"""Packages whose versions must agree: they read the driver's plan and bytes on executors."""
 BY_RENAME = {
     "mapreduce.outputcommitter.factory.class": (
         "org.apache.hadoop.mapreduce.lib.output.FileOutputCommitterFactory"
     ),
 }
-"""Hadoop has committers of its own for some stores (gs, abfs), which ask for MapReduce's job."""
+"""Hadoop's own committers for some stores (gs, abfs) require MapReduce's job."""
 KAFKA_SECONDS_MAX = 10
 NOTHING = "Nothing was started."
 
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """What a task found: ``versions`` of Python, packages and our own code; ``faults``."""
+    """A task's findings: ``versions`` of Python, packages and our own code; ``faults``."""
 
     host: str
     python: str
@@ -64,7 +64,7 @@ class Check:
     brokers: tuple[tuple[str, int], ...]
 
     def __call__(self, _rows: Iterator[Any]) -> Iterator[Executor]:
-        """Look, and tell."""
+        """Check the imports and the way to Kafka; yield the findings."""
         faults = [*self._imports(), *self._reaches()]
         yield Executor(socket.gethostname(), sys.executable, versions(), tuple(faults))
 
@@ -98,7 +98,7 @@ class Check:
 
 
 def versions() -> dict[str, str]:
-    """What has to be the same on driver and executors."""
+    """Return the versions that must be the same on driver and executors."""
     found = {"Python": ".".join(platform.python_version_tuple()[:2])}
     for name in PACKAGES:
         try:
@@ -109,7 +109,7 @@ def versions() -> dict[str, str]:
 
 
 def source_digest() -> str:
-    """Of the source of `streaming` and `sequencer`: two versions of it do not mix."""
+    """Return a digest of the source of `streaming` and `sequencer`, whose versions must not mix."""
     digest = hashlib.sha256()
     for package in ("sequencer", "streaming"):
         file = importlib.import_module(package).__file__
@@ -122,9 +122,9 @@ def source_digest() -> str:
 def require_fit(
     session: SparkSession, config: Config, names: Iterable[str], cluster: Cluster, stop: Stopping
 ) -> bool:
-    """Check the executors; False if it has to stop meanwhile.
+    """Check the executors; return False if a stop comes first.
 
-    ConfigError that names what is wrong, where, and what to do.
+    Raises ConfigError, which names each fault, its host, and the remedy.
     """
     if cluster.local:
         return True
@@ -147,7 +147,7 @@ def require_fit(
 
 
 def _judge(executors: Iterable[Executor], config: Config) -> None:
-    """ConfigError where executors differ from the driver, or found something."""
+    """Raise ConfigError if executors differ from the driver, or found faults."""
     own, faults = versions(), []
     for each in executors:
         where = f"executor on {each.host} ({each.python})"
@@ -161,9 +161,9 @@ def _judge(executors: Iterable[Executor], config: Config) -> None:
 
 
 def require_shared(session: SparkSession, root: str, tasks: int) -> None:
-    """ConfigError where what executors write to the checkpoint folder is not there for all.
+    """Raise ConfigError if a file that an executor writes to the checkpoint is not seen by all.
 
-    Through Spark's own file system, as its state store does.
+    Uses Spark's own file system, as its state store does.
     """
     folder = f"{root.rstrip('/')}/preflight-{uuid.uuid4().hex}"
     try:
@@ -195,7 +195,7 @@ def _cause(error: Exception) -> str:
 
 
 def _until(stop: Stopping, cluster: Cluster, work: Any) -> Any:
-    """What ``work`` gives; None if it has to stop meanwhile. Its errors as ours."""
+    """Return the result of ``work``, or None if a stop comes first; raise its errors as ours."""
     outcome: dict[str, Any] = {}
 
     def act() -> None:

@@ -1,4 +1,4 @@
-"""What the service's processes have in common: memory, signals, a quiet end."""
+"""Settings of all the service's processes: memory, signals, a quiet end."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ ALLOCATORS = {
     "MALLOC_TRIM_THRESHOLD_": str(128 * 2**20),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
-"""The C library's, in the JVM and its workers. By default each thread that RocksDB or librdkafka
-has may keep an arena of its own, which is 80 MiB more and no quicker. Memory that large records
-need is kept for the next batch: else the system clears it page by page anew. That is why Arrow has
-this one, not its own: as quick with small records, a tenth quicker with large ones."""
+"""Settings of the C library's allocator, in the JVM and its workers. By default each thread of
+RocksDB or librdkafka may keep an arena of its own: 80 MiB more, and not faster. Memory of large
+records is kept for the next batch: else the system clears it anew, page by page. So Arrow uses this
+allocator, not its own: as fast with small records, 10 % faster with large ones."""
 UNHEARD = ["/bin/sh", "-c", 'trap "" INT TERM; exec "$0" "$@"']
-"""Ctrl-C and SIGTERM are for the service, which then ends the JVM."""
+"""Ignores Ctrl-C and SIGTERM: they are for the service, which then ends the JVM."""
 
 
 def quietly(action: Callable[[], Any]) -> Callable[[], None]:
-    """The action, without its errors: in ending nothing is left to protect."""
+    """Return the action with its errors suppressed: at the end nothing is left to protect."""
 
     def act() -> None:
         with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""What the service asks of Spark's queries, where Spark has no public way, or a slow one."""
+"""Operations on Spark's queries for which Spark has no public way, or a slow one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 QUERY_SECONDS_MAX = 5
-"""Behind the deadline of a stop, for all queries that have the same one. Together with the
-session's end (`session`) this stays below the 60 s of a clean stop."""
+"""Time after a stop's deadline, for all queries with the same one. Together with the session's end
+(`session`) this stays below the 60 s of a clean stop."""
 IDLE_SECONDS = 0.5
 SINKS = "org.apache.spark.sql.execution.streaming.sources."
 WORKING = ("Processing new data", "No new data but cleaning up state")
-"""What a query's status says while a batch runs. `isTriggerActive` is also true while it asks Kafka
+"""A query's status messages while a batch runs. `isTriggerActive` is also true while it asks Kafka
 for new offsets, which without a trigger interval is most of the time."""
 
 ANSWER_CHARACTERS_MAX = 4_000
@@ -32,12 +32,12 @@ _environment_lock = threading.Lock()
 
 
 def collected(frame: DataFrame) -> list[str]:
-    """Run a batch's query; return its rows' only column, of texts, a row for each partition.
+    """Run a batch's query; return its only column, texts, one row for each partition.
 
-    The frame that foreachBatch gets stands for an RDD. Asked through the frame, Spark would plan
-    once more, generate code and note another execution: a tenth of what a small batch takes. The
-    RDD's rows share their memory within a partition, so each may have one. For each function that
-    goes to tasks Spark reads the code of the class that made it. With `collect` these are `RDD` and
+    The frame that foreachBatch gets wraps an RDD. Collecting the frame would plan once more,
+    generate code and record another execution: a tenth of a small batch's time. The RDD's rows
+    share their memory within a partition, so each partition may have one row. For each function
+    that it sends to tasks Spark reads the code of its class. With `collect` these are `RDD` and
     `SparkContext`, a fifth of the samples of the planning thread; with `collectAsync` it is small.
     """
     rdd = frame._jdf.queryExecution().logical().rdd()  # noqa: SLF001
@@ -46,7 +46,7 @@ def collected(frame: DataFrame) -> list[str]:
 
 
 def _text(text: Any) -> str:
-    """Return a Java text, asked for in pieces."""
+    """Return a Java text, fetched in pieces."""
     begins = range(0, text.numChars(), ANSWER_CHARACTERS_MAX)
     return "".join(text.substring(at, at + ANSWER_CHARACTERS_MAX).toString() for at in begins)
 
@@ -73,10 +73,10 @@ def _same(batches: Iterator[Any]) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def own_workers(context: SparkContext, stage: str = "") -> Iterator[None]:
-    """Functions wrapped inside get Python workers of their own; without ``stage`` the usual ones.
+    """Give functions wrapped in this context Python workers of their own; not without ``stage``.
 
-    Spark hands a task whichever idle worker has the same environment; the sink's producers live in
-    its workers, so these must not be mixed with those of other stages.
+    Spark gives a task any idle worker with the same environment; the sink's producers live in its
+    workers, so these must not be mixed with those of other stages.
     """
     with _environment_lock:  # all pipelines of the session share it
         usual: dict[str, Any] = context.environment
@@ -94,9 +94,9 @@ def start(
     checkpoint: str,
     run_batch: Callable[[DataFrame, int], None],
 ) -> StreamingQuery:
-    """Start a query, which gives each batch to ``run_batch``.
+    """Start a query, which passes each batch to ``run_batch``.
 
-    A batch begins when the one before is done, and a source has something new.
+    A batch begins when the previous one is done and a source has new data.
     """
     writer = (
         frame.writeStream.queryName(name)
@@ -113,9 +113,9 @@ def start(
 
 
 class BatchRunner:
-    """Spark's interface to what runs a batch.
+    """Implements Spark's interface for running a batch.
 
-    PySpark's own makes another SparkSession for each batch: a dozen questions to the JVM.
+    PySpark's own makes another SparkSession for each batch: a dozen calls to the JVM.
     """
 
     def __init__(self, spark: SparkSession, run_batch: Callable[[DataFrame, int], None]) -> None:

@@ -1,7 +1,7 @@
-"""A folder for what is of use only while a service runs: sockets, Spark's temporary files.
+"""A folder for sockets and Spark's temporary files while a service runs.
 
-Who ends in order removes it. Who was killed cannot: the next start on the same machine does, so
-that a service that is killed again and again does not fill the disk.
+A service that ends in order removes it. After a kill the next start on the same machine removes it,
+so that repeated kills do not fill the disk.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 PREFIX = "sequencer-run-"
 LOCK = "lock"
 SHORT_MAX = 40
-"""Spark puts a socket there for each worker, and a socket's whole name has 107 characters."""
+"""Spark puts a socket there for each worker, and a socket's path has at most 107 characters."""
 
 LARGE_ROWS = "spark.sequencer.largeRows"
-"""Where large rows stay (`streaming.arrow.large_rows`), as a setting of the session's."""
+"""The session's setting for the folder of large rows (`streaming.arrow.large_rows`)."""
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ROWS_BYTES, REFERENCES_BYTES = str(4 * 2**20), "512"
-"""Arrow's buffers grow by doubling; up to 16 MiB its allocator keeps them, larger ones are taken
-from the system anew for each batch. Rows that are references are small, and what they refer to is
-not: the sink gets each few."""
+"""Arrow's buffers grow by doubling; its allocator keeps those up to 16 MiB, larger ones are taken
+from the system anew for each batch. References are small, but the rows behind them are not: so the
+sink gets few at a time."""
 
 
 class Scratch:
-    """Such a folder; its lock is held until this process has ended, and all that share ``lock``.
+    """A temporary folder, locked until this process and all that inherit ``lock`` have ended.
 
-    ``base``: where it lies; without, where the system has temporary files.
+    ``base``: its parent; by default the system's folder for temporary files.
     """
 
     def __init__(self, base: Path | None = None) -> None:
@@ -63,30 +63,30 @@ class Scratch:
 
     @property
     def lock(self) -> int:
-        """A file that processes inherit whose files are here."""
+        """Return the file to be inherited by processes that use the folder."""
         return self._lock.fileno()
 
     @property
     def java_option(self) -> str:
-        """What has a JVM put its files there, Spark's too, quoted as in its settings."""
+        """Return the option that makes a JVM put temporary files here, quoted as in settings."""
         return f'"-Djava.io.tmpdir={self.folder}"'
 
     @property
     def for_large_rows(self) -> dict[str, str]:
-        """What has a session keep them where temporary files are wanted; see :func:`large_rows`."""
+        """Return the settings that keep large rows here; see :func:`large_rows`."""
         folder = (self._elsewhere or self).folder / "rows"
         return {LARGE_ROWS: str(folder)}
 
     def close(self) -> None:
-        """Remove it, once."""
+        """Remove the folder; a second call does nothing."""
         self._end.close()
 
 
 def large_rows(session: SparkSession, pipeline: str, *, sees_rows: bool) -> str:
-    """Return the folder for a pipeline's large rows; "" where they pass Spark.
+    """Return the folder for a pipeline's large rows; "" if they go through Spark.
 
-    ``sees_rows``: whether Spark has work with each of its records. The query that is started next
-    is made for what it gets.
+    ``sees_rows``: whether Spark processes each of its records. Also sets the size of record batches
+    for the query that is started next.
     """
     folder = "" if sees_rows else session.conf.get(LARGE_ROWS, "")
     session.conf.set(BATCH_BYTES, REFERENCES_BYTES if folder else ROWS_BYTES)
@@ -100,7 +100,7 @@ def _base() -> Path:
 
 
 def _sweep(base: Path) -> None:
-    """Remove what services of ours left there that run no more."""
+    """Remove the folders of our services that have ended."""
     for abandoned in base.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
             status = abandoned.lstat()

@@ -38,9 +38,8 @@ ROW_CHECKSUMS = tuple(
     f"spark.sql.shuffle.orderIndependentChecksum.{name}"
     for name in ("enabled", "enableFullRetryOnMismatch", "enableQueryLevelRollbackOnMismatch")
 )
-"""Each of them has Spark hash all that is shuffled, to tell a repeated stage from another. Here a
-repeated one has the same records, as offsets say what is read, in packs that may be cut
-elsewhere."""
+"""Each makes Spark hash all shuffled data, to detect that a repeated stage gave other data. Here a
+repeated stage reads the same records, as offsets fix them, but may cut packs elsewhere."""
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -54,10 +53,10 @@ SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What every session needs; without them the guarantees or the speed do not hold.
+"""Settings of every session; without them the guarantees or the speed do not hold.
 
-Under ANSI rules a value that cannot be cast would stop the job; without, it is null, and the record
-is rejected.
+Under ANSI rules a value that cannot be cast would stop the job; without them it is null, and the
+record is rejected.
 """
 
 
@@ -68,8 +67,8 @@ PYTHON_WORKERS = {
 """Over TCP each start of a worker's task waits for delayed acknowledgments, some 30 ms."""
 
 QUICKLY_COMPILED = ("-XX:TieredStopAtLevel=1",)
-"""Java's first compiler alone: the JVM hands on packs and plans batches. What its second compiler
-makes of that is not faster, and took two seconds of each start and a tenth of all CPU after it."""
+"""Only Java's first compiler (C1), as the JVM only passes packs on and plans batches. The second
+(C2) made this no faster, and took two seconds of each start and a tenth of all CPU after it."""
 
 WELL_COMPILED = (
     "-XX:Tier4InvocationThreshold=15000",
@@ -77,32 +76,32 @@ WELL_COMPILED = (
     "-XX:Tier4CompileThreshold=45000",
     "-XX:Tier4BackEdgeThreshold=200000",
 )
-"""Both, for rows that pass the JVM one by one. The second waits three to five times as long as
-usual: most of what it compiles in the first minute runs in that minute only, and what records pass
-through gets there in seconds."""
+"""Both compilers, if rows pass the JVM one by one. The second waits three to five times as long as
+by default: most of what it compiles in the first minute runs in that minute only, and the code that
+records pass through reaches the threshold in seconds."""
 
 INTERPRETED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
 }
-"""Where Spark sees no records: it makes code for a few rows anew in each task, which took a third
-of the time of its executors in small batches."""
+"""For pipelines whose records Spark does not see: it generates code for a few rows anew in each
+task, which took a third of its executors' time in small batches."""
 
 JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-"""Where a JVM looks for options besides; it does not start with two collectors."""
+"""Variables with further JVM options; a JVM does not start with two garbage collectors."""
 
 ROOM_FOR_CLASSES = "-XX:MetaspaceSize=192m"
-"""What Spark loads takes 100 MiB; by default the JVM collects all garbage before it takes so much,
-in the midst of the first batch."""
+"""Spark's classes take 100 MiB; by default the JVM collects all garbage before its class space
+grows so far, in the middle of the first batch."""
 
 SERIAL_CORES_MAX = 2
 SERIAL = ("-XX:+UseSerialGC", "-XX:TargetSurvivorRatio=90")
-"""On so few cores a collector with threads of its own takes them from the work. Much of what a
-batch makes lives for some batches more: by default that counts as old after two collections, and
-all of the heap was collected every 21 s, for which a batch waited 140 ms."""
+"""On so few cores a collector with threads of its own takes them from the work. Much of a batch's
+data lives for some batches more: by default it counts as old after two collections, and a full
+collection every 21 s made a batch wait for 140 ms."""
 
 PRELOAD = "SEQUENCER_PRELOAD"
-"""See `worker_daemon`, which is not imported here: it changes what PySpark's daemon does."""
+"""See `worker_daemon`, which is not imported here: importing it changes PySpark's daemon."""
 
 ONE_MACHINE = {
     "spark.shuffle.checksum.enabled": "false",
@@ -113,15 +112,15 @@ ONE_MACHINE = {
     "spark.broadcast.checksum": "false",
     "spark.broadcast.compress": "false",
 }
-"""Where nothing that is shuffled goes over a network, compressing it takes longer than the rest of
-its way. All of it has a checksum (`streaming.arrow.ipc`). A task writes a file for each partition,
-and then one of them all, unless Spark takes that for too many files. What a batch broadcasts (its
-tasks, Hadoop's properties) is some 100 KB; each time Spark takes a block for it, by default of 4
-MiB, and a MiB to write a few KB: a quarter of all memory that the JVM took in small batches."""
+"""If shuffled data does not cross a network, compressing it takes longer than the rest of its way.
+All of it has a checksum (`streaming.arrow.ipc`). A task writes a file for each partition and then
+merges them, unless Spark takes that for too many files. A batch broadcasts some 100 KB (its tasks,
+Hadoop's properties); for each, Spark allocates a 4 MiB block by default, and a MiB to write a few
+KB: a quarter of all memory that the JVM allocated in small batches."""
 
 PAGE_BYTES = str(4 * 2**20)
-"""Of what Spark sorts and shuffles: a larger pack gets a page of its own. By default a page is a
-32nd of the heap, and each task takes one, however little it has."""
+"""The page size for sorting and shuffling; a larger pack gets a page of its own. By default a page
+is a 32nd of the heap, and each task takes one, however little data it has."""
 
 UNSEEN = {
     "spark.ui.liveUpdate.period": "-1",
@@ -130,11 +129,11 @@ UNSEEN = {
     "spark.ui.retainedTasks": "100",
     "spark.sql.ui.retainedExecutions": "10",
 }
-"""What Spark would remember for its user interface, which is off: of a thousand batches."""
+"""History for Spark's user interface, which is off; the default is a thousand batches."""
 
 EXECUTOR_VARIABLE = "spark.executorEnv."
 EXECUTORS = {f"{EXECUTOR_VARIABLE}{name}": value for name, value in ALLOCATORS.items()}
-"""On a cluster executors are no children of this JVM, whose environment has them."""
+"""On a cluster, executors do not inherit the environment of this JVM."""
 
 LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -142,8 +141,8 @@ LOCAL_CHECKPOINT = {
         "FileSystemBasedCheckpointFileManager"
     ),
 }
-"""On a local folder rename is atomic; Spark's own way there starts a process for each file, which
-takes half of the time between two batches."""
+"""On a local folder rename is atomic; Spark's own way starts a process for each file, which takes
+half of the time between two batches."""
 
 S3_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -158,7 +157,7 @@ S3_CREDENTIALS = {
         "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
     ),
 }
-"""Those in [spark], or the environment's."""
+"""Credentials in [spark], or the environment's."""
 
 GS_CHECKPOINT = {
     "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
@@ -170,20 +169,20 @@ GS_CHECKPOINT = {
     "spark.hadoop.fs.gs.inputstream.inplace.seek.limit": str(8 * 2**20),
     "spark.hadoop.fs.gs.inputstream.min.range.request.size": str(2 * 2**20),
 }
-"""Google's connector moves a file in one step, and not over one that is there: Spark's own way with
-its logs, by renaming, is right (it cannot abandon a file, as the way on S3 has to). Hadoop 3.5 has
-defaults for a connector of its own under the same names: its classes, and sizes such as "64m",
-which Google's cannot read. Credentials are those of the environment."""
+"""Google's connector renames a file in one step, and never over an existing one, so Spark's own way
+of writing its logs, by renaming, is right (it cannot abandon a file, as the way on S3 has to).
+Hadoop 3.5 has defaults for a connector of its own under the same names: its classes, and sizes such
+as "64m", which Google's cannot read. Credentials are those of the environment."""
 
 LOCAL_FILES = {
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
 }
-"""Hadoop's own file system starts a process (chmod) for each file that it creates, too: 20 ms for
+"""Hadoop's own file system also starts a process (chmod) for each file that it creates: 20 ms for
 each of Spark's two logs, in every batch."""
 
 
 def start_jvm(config: Config, to: str = "", *, workers: bool = False) -> Jvm:
-    """Start the JVM of :func:`spark_session`; there is much to do until it listens.
+    """Start the JVM of :func:`spark_session`, which takes a while until it listens.
 
     ``to``: another checkpoint that is written. ``workers``: Python workers will be needed at once.
     """
@@ -201,7 +200,7 @@ def start_jvm(config: Config, to: str = "", *, workers: bool = False) -> Jvm:
 
 
 def _fork_server(settings: Mapping[str, str], scratch: Scratch) -> ForkServer | None:
-    """For workers on this machine; none where daemons are the user's own."""
+    """Return a fork server for this machine's workers; None if the user sets other daemons."""
     own = all(settings[name] == value for name, value in PYTHON_WORKERS.items())
     if not (own and is_local_master(settings["spark.master"]) and hasattr(socket, "AF_UNIX")):
         return None
@@ -216,7 +215,7 @@ def _fork_server(settings: Mapping[str, str], scratch: Scratch) -> ForkServer | 
 
 
 def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArchive | None]:
-    """Properties of Spark and its JVM, and where that JVM's classes are kept."""
+    """Return the properties of Spark and its JVM, and the archive of the JVM's classes."""
     places = [config.service.checkpoint, to or config.service.checkpoint]
     own = {name: str(value) for name, value in config.spark.items()}
     master = own.get("spark.master", DEFAULT_MASTER)
@@ -261,9 +260,9 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
 
 
 def _java_options(given: str, *, rows: bool) -> list[str]:
-    """The options of the driver's JVM; ``given`` are the user's own, and come after ours.
+    """Return the options of the driver's JVM; ``given`` are the user's, which come after ours.
 
-    ``rows``: whether it has work with each record.
+    ``rows``: whether the JVM processes each record.
     """
     compiled = WELL_COMPILED if rows else QUICKLY_COMPILED
     options = [f"-Dlog4j2.configurationFile={_log_settings()}", *compiled, ROOM_FOR_CLASSES]
@@ -275,7 +274,7 @@ def _java_options(given: str, *, rows: bool) -> list[str]:
 
 @contextmanager
 def spark_session(config: Config, jvm: Jvm | None = None) -> Iterator[SparkSession]:
-    """The session that all pipelines share; it and its JVM are gone afterwards.
+    """Yield the session that all pipelines share; end it and its JVM afterwards.
 
     ``jvm``: one that was started before (:func:`start_jvm`).
     """
@@ -303,7 +302,7 @@ def spark_session(config: Config, jvm: Jvm | None = None) -> Iterator[SparkSessi
 
 
 def _refused(error: Exception, config: Config) -> ConfigError:
-    """Spark's reason for not starting, without its ninety lines."""
+    """Return an error with Spark's reason for not starting, without its ninety lines."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     first = next((line for line in lines if "Exception" in line or "Error" in line), "unknown")
@@ -311,15 +310,15 @@ def _refused(error: Exception, config: Config) -> ConfigError:
     return ConfigError(
         f"Spark does not start: {reason[:400]}.",
         "Nothing was started.",
-        f"See [spark] in {config.source}; what Spark said is above, if it said more.",
+        f"See [spark] in {config.source}, and Spark's output above, if any.",
     )
 
 
 def remarks(config: Config) -> list[str]:
-    """Return what of the configuration has no effect, or has a price; a line each."""
+    """Return warnings about settings that have no effect or a price, one line each."""
     warnings = passed_over(config.kafka.properties)
     warnings += [
-        f"{name} = {config.spark[name]} is passed over: exactly-once and the order rest on {value}"
+        f"{name} = {config.spark[name]} is ignored: exactly-once and the order rest on {value}"
         for name, value in SESSION.items()
         if config.spark.get(name, value) != value
     ]

@@ -1,4 +1,4 @@
-"""What a session has for us without a public way in: state read back, executors, Hadoop's files."""
+"""Access to a session's state, executors and Hadoop files, for which Spark has no public way."""
 
 from __future__ import annotations
 

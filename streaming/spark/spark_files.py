@@ -26,7 +26,7 @@ def state_version(name: str) -> int | None:
 
 
 class SparkFiles:
-    """Reads Spark's files at ``location``, and has the disk write them where it is a folder."""
+    """Reads Spark's files at ``location``; syncs them to disk if it is a local folder."""
 
     def __init__(self, location: str, spark: Mapping[str, str], *, synced: bool) -> None:
         self.location = location
@@ -34,50 +34,50 @@ class SparkFiles:
         self._syncing = Syncing(local_path(location)) if self._files.local else None
 
     def has_only(self, *names: str) -> bool:
-        """Whether nothing is there but files or folders of these names."""
+        """Return whether there are no other files or folders than these."""
         return all(name in names for name, _ in self._files.names())
 
     def query(self) -> str:
-        """The id that Spark gave its query; empty where it never started."""
+        """Return the id that Spark gave its query; empty if it never started."""
         if self._files.kind(METADATA) != fs.FileType.File:
             return ""
         return str(json.loads(self._files.read(METADATA))["id"])
 
     def planned(self) -> int:
-        """The last batch that was planned, -1 if there is none."""
+        """Return the last batch that was planned, -1 if there is none."""
         return self._last("offsets")
 
     def done(self) -> int:
-        """The last batch that is logged as done, -1 if there is none."""
+        """Return the last batch that is logged as done, -1 if there is none."""
         return self._last("commits")
 
     def batch_in_doubt(self) -> int:
-        """The batch that was planned but not logged as done, -1 if there is none."""
+        """Return the batch that was planned but not logged as done, -1 if there is none."""
         planned = self.planned()
         return planned if planned > self.done() else -1
 
     def logged(self, batch: int) -> bytes:
-        """A planned batch as Spark's offset log has it: the ends of all sources, and its time."""
+        """Return a planned batch's entry in the offset log: the ends of all sources, its time."""
         return self._files.read(f"offsets/{batch}")
 
     def logged_if_kept(self, batch: int) -> bytes | None:
-        """The same; None where Spark has removed it, as old ones are."""
+        """Return a planned batch's log entry; None if Spark has removed it, as it does old ones."""
         is_kept = self._files.kind(f"offsets/{batch}") == fs.FileType.File
         return self.logged(batch) if is_kept else None
 
     def newest_ms(self) -> int:
-        """The largest time of the batches that Spark's log still has, 0 if it has none."""
+        """Return the largest time of the batches that Spark's log still has, 0 if it has none."""
         names = [name for name, _ in self._files.names("offsets")]
         numbers = [last for name in names if (last := name.rpartition("/")[2]).isdigit()]
         return max((batch_ms(self.logged(int(number))) for number in numbers), default=0)
 
     def mend(self) -> list[str]:
-        """Remove what a power cut left torn, where nothing rests on it yet; names of log entries.
+        """Remove what a power cut left torn, if nothing depends on it; return log entries' names.
 
-        Only the last entry of each log can be so: it had not been synced; where nothing is, more of
-        them, and plans may be left of which the one before is not done. Of a query that has done no
-        batch that is all but its offsets. Where a power cut is not the reason, the progress in
-        Kafka tells (`streaming.service.histories`).
+        Only the last entry of each log can be torn, as the others were synced. Without syncing more
+        of them can be, and a plan may be left whose predecessor is not done. Of a query that has
+        done no batch, that is everything but its offsets. If the cause is not a power cut, the
+        progress in Kafka shows it (`streaming.service.histories`).
         """
         torn = []
         for log in ("commits", "offsets"):
@@ -100,9 +100,9 @@ class SparkFiles:
         return torn
 
     def forget_later_state(self) -> None:
-        """Remove the state of batches after those that are done: of a history that goes on anew.
+        """Remove the state of batches after the last one that is done, which will run anew.
 
-        Spark begins with the newest snapshot below the version that it wants, no matter which
+        Spark begins with the newest snapshot below the version that it needs, no matter which
         attempt wrote it.
         """
         version = self.done() + 1
@@ -116,9 +116,9 @@ class SparkFiles:
         self.forget_later_state()
 
     def sync_logs(self) -> None:
-        """Have the disk write Spark's logs, before the batch that they plan runs.
+        """Sync Spark's logs to disk before the batch that they plan runs.
 
-        Where the service does not wait for the disk, the query's id at least.
+        If the service does not wait for the disk, sync at least the query's id.
         """
         if self._syncing is None:
             return
@@ -128,15 +128,15 @@ class SparkFiles:
             self._syncing.query_id()
 
     def sync_state(self) -> None:
-        """Have the disk write the state after a batch, before the log says that it is done."""
+        """Sync the state to disk after a batch, before the log says that it is done."""
         if self._syncing is not None and self._files.synced:
             self._syncing.state()
 
     def take_place_of(self, other: SparkFiles, state_partitions: int) -> None:
-        """Go on reading where another checkpoint's last batch ended, as this one's batch 0.
+        """Continue reading where another checkpoint's last batch ended, as this one's batch 0.
 
-        The query has to be another one: what Kafka knows of the other's progress is then nothing to
-        it. Batch 0 of this one must be the only one.
+        The query must be another one, so that the other's progress in Kafka does not apply to it.
+        Batch 0 of this one must be the only one.
         """
         done = other._files.read(f"offsets/{other._last('commits')}")
         version, settings, *sources = done.decode().splitlines()
@@ -150,7 +150,7 @@ class SparkFiles:
                 self._put(name, other._files.read(name))
 
     def _put(self, name: str, content: bytes) -> None:
-        """Write a file of Spark's, without the checksum that there may be of an older one."""
+        """Write a file of Spark's, and remove the checksum file of an older one."""
         self._remove_logged(name)
         self._files.write(name, content)
 
@@ -160,7 +160,7 @@ class SparkFiles:
             self._files.remove(each)
 
     def ends(self, batch: int) -> dict[str, Any]:
-        """Return where a planned batch ends, of all sources together; nothing for no batch.
+        """Return the end offsets of a planned batch, of all sources; empty for no batch.
 
         (`streaming.source.positions`)
         """
@@ -179,13 +179,13 @@ class SparkFiles:
 
 
 def batch_ms(logged: bytes) -> int:
-    """The time of a batch, in ms, by its entry in the offset log; 0 where there is none."""
+    """Return a batch's time, in ms, from its entry in the offset log; 0 if it has none."""
     own = b"".join(logged.splitlines()[1:2])
     return int(json.loads(own or b"{}").get("batchTimestampMs", 0))
 
 
 def _is_whole(entry: bytes) -> bool:
-    """Whether an entry of Spark's logs is: a version, then lines of JSON, or "-" for no offset."""
+    """Return whether a log entry is complete: a version, then lines of JSON or "-" (no offset)."""
     version, *lines = entry.decode(errors="replace").split("\n")
     entries = [line for line in lines if line != "-"]
     return bool(re.fullmatch(r"v\d+", version) and entries) and all(map(_is_json, entries))

@@ -1,13 +1,13 @@
-"""A streaming source for Spark, served by the driver's own Python: offsets and shares of a batch.
+"""A streaming source for Spark, implemented in the driver's Python: offsets and shares of a batch.
 
-Spark has an interface for sources in Python (`pyspark.sql.datasource`), with a process for each
-that it asks for offsets, and three more that it starts at first: 80 MiB and two seconds of a core
-for each source at every start, 300 MiB and four seconds besides. What Spark asks is a Java
-interface, `Source`, and PySpark's gateway lets the driver's Python be one, as it does for
-foreachBatch. It is the older of Spark's two: its batches are Datasets, which may say how their rows
-are partitioned. Workers read their shares by Spark's own classes for sources in Python.
+Spark's interface for sources in Python (`pyspark.sql.datasource`) starts a process for each source
+(80 MiB, two seconds of a core) and three more (300 MiB, four seconds) at every start. Instead the
+driver's Python implements Spark's Java interface `Source` through PySpark's gateway, as it does for
+foreachBatch. This is the older of Spark's two interfaces: its batches are Datasets, which may state
+how their rows are partitioned. Workers read their shares by Spark's own classes for sources in
+Python.
 
-The classes are those of the Spark that the project is pinned to.
+The classes are those of the Spark version that the project is pinned to.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ V2 = "org.apache.spark.sql.execution.datasources.v2."
 PYTHON = V2 + "python."
 LOOK_SECONDS = 0.05
 GIVEN_KEPT = 8
-"""Of answers; Spark asks one thing after the other."""
+"""The number of recent answers that are kept; Spark makes one call after the other."""
 READ = "org.apache.spark.sql.connector.read."
 
 Offset: TypeAlias = Any
-"""What JSON can say; equal offsets as equal texts."""
+"""A JSON value; equal offsets have equal texts."""
 
 Read: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
-"""A share, in a batch of one binary column and one row, to what is read."""
+"""Reads a share, given as a batch of one binary column and one row."""
 
 
 class Reader(Protocol):
-    """What a batch reads."""
+    """Finds the offsets of batches and reads their rows."""
 
     def first(self) -> Offset:
         """Return where a new query begins."""
@@ -60,20 +60,20 @@ class Reader(Protocol):
         """Return where a batch that begins there ends; the same if nothing is new."""
 
     def newest(self) -> Offset | None:
-        """Where what there is to read ended when it was last looked at; None: nobody knows."""
+        """Return the end of the input as last seen; None: unknown."""
 
     def rows(self, start: Offset, end: Offset) -> SourceRows:
-        """What a batch gives Spark."""
+        """Return the rows of a batch."""
 
     def close(self) -> None:
-        """Release what the reader holds; it is not called any more."""
+        """Release resources; the reader is not called again."""
 
 
 class Stream:
-    """Spark's interface to a Reader; called by the query's own thread.
+    """Implements Spark's `Source` over a Reader; called by the query's own thread.
 
-    Once ``ended`` is set there is nothing new, so Spark plans no batch that the next start would
-    have to repeat, and nobody waits for the reader: Java cannot interrupt a call to Python.
+    Once ``ended`` is set it reports nothing new, so Spark plans no batch that the next start would
+    have to repeat, and no call waits for the reader: Java cannot interrupt a call to Python.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Stream:
         return self._offset(self._asked(partial(self.reader.latest, begin), begin))
 
     def getBatch(self, start: Any, end: Any) -> Any:  # noqa: N802
-        """Spark's Dataset of a batch; without ``start`` it is the query's first."""
+        """Return Spark's Dataset of a batch; without ``start``, of the query's first batch."""
         begin = self.reader.first() if start.isEmpty() else _read(start.get())
         return self._give(self.frames.of(self.reader.rows(begin, _read(end))))
 
@@ -116,7 +116,7 @@ class Stream:
         """Do nothing: Kafka deletes records by its own rules."""
 
     def stop(self) -> None:
-        """The query ends; so does the reader, when nobody asks it any more."""
+        """End the query; close the reader after the last call to it."""
         threading.Thread(target=self._close, daemon=True).start()
 
     def _close(self) -> None:
@@ -126,7 +126,7 @@ class Stream:
             self.reader.close()
 
     def equals(self, other: Any) -> bool:
-        """Sources are keys of Spark's maps."""
+        """Return whether two are the same object; sources are keys of Spark's maps."""
         return self is other
 
     def hashCode(self) -> int:  # noqa: N802
@@ -142,16 +142,16 @@ class Stream:
         return self._give(self.frames.class_(RUNTIME + "SerializedOffset")(json.dumps(found)))
 
     def _give(self, answer: Any) -> Any:
-        """What Java is to get, kept until it has it.
+        """Return an answer for Java, and keep a reference to it.
 
-        Java gets a number. Where Python collects garbage before Java has looked it up, the
-        gateway may forget the object first, and Java gets a null.
+        Java gets the object's id. If Python collected the object before Java looked the id up,
+        Java would get a null.
         """
         self._given.append(answer)
         return answer
 
     def _asked(self, ask: Callable[[], Offset], otherwise: Offset) -> Offset:
-        """What the reader says; ``otherwise`` where nobody waits for it any more."""
+        """Return the reader's answer; ``otherwise`` once the query is to end."""
         answer: Future[Offset] = Future()
 
         def run() -> None:
@@ -177,11 +177,10 @@ class Stream:
 
 
 class Frames:
-    """Makes Spark's Datasets of what batches read.
+    """Makes Spark's Datasets of batches.
 
-    Rows that every shard is to have stand in the state partitions that they belong to, so Spark
-    plans no shuffle for them, nor a stage of its own that reads. ``keys``: of the shards, by state
-    partition.
+    Rows for every shard are in the state partitions to which they belong, so Spark plans neither a
+    shuffle nor a separate stage for reading. ``keys``: the shards' keys, by state partition.
     """
 
     def __init__(
@@ -238,7 +237,7 @@ class Frames:
 
     @cached_property
     def _keys(self) -> Any:
-        """The shards' keys, as a leaf of plans, in their state partitions if each has as many."""
+        """Return the shards' keys as a leaf plan, partitioned by state if all have as many."""
         row = self.class_(CATALYST + "expressions.GenericInternalRow")
         rows, some = [], self.class_("java.lang.Object")
         for key in chain.from_iterable(self.keys):
@@ -254,7 +253,7 @@ class Frames:
         return self._rdd(column, rdd, hashed(column, len(self.keys)))
 
     def _elsewhere(self, shares: Sequence[bytes]) -> Any:
-        """An RDD whose tasks read shares."""
+        """Return an RDD whose tasks read shares."""
         some = self.class_("scala.Some")
         partition = self.class_(PYTHON + "PythonStreamingInputPartition")
         return self.class_(V2 + "DataSourceRDD")(
@@ -295,9 +294,9 @@ def frame_of(
     keys: Sequence[Sequence[int]] = (),
     read: Read | None = None,
 ) -> DataFrame:
-    """A source as a streaming DataFrame; sources of one session have names of their own.
+    """Return a source as a streaming DataFrame; its name must be unique in the session.
 
-    ``keys``: of the shards, by state partition, where a batch may give each a row.
+    ``keys``: the shards' keys, by state partition, if a batch may have a row for each.
     """
     gateway = spark.sparkContext._gateway  # noqa: SLF001
     ensure_callback_server_started(gateway)

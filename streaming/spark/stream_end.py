@@ -1,4 +1,4 @@
-"""The end of a worker's input, as distinct from a connection that was cut.
+"""Detection of a worker's input that was cut before its end.
 
 Arrow's stream format closes with an end-of-stream marker (a continuation word and a length of 0),
 which its readers do not ask for: bytes that end between two messages end their stream, too. Spark
@@ -59,7 +59,7 @@ def reading_whole_input(main: Main) -> Main:
 
 
 def until_end(batches: Iterable[Item]) -> Iterator[Item]:
-    """Yield what this worker's task reads; raise JobFailed unless the marker was behind it."""
+    """Yield what this worker's task reads; raise JobFailed unless the marker follows."""
     yield from batches
     current = WholeInput.current
     if current is None or not current.is_at_marker:

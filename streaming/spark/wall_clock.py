@@ -1,7 +1,7 @@
-"""Whether the host's wall clock was set back, seen by the monotonic one.
+"""Detection of a wall clock that was set back, by comparison with the monotonic clock.
 
-Spark begins a batch when the wall clock has reached its time. Where that is set back, it waits
-until the clock is there again: an hour for an hour.
+Spark begins a batch when the wall clock reaches its time. After the clock is set back by an hour,
+Spark waits for an hour.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 SECONDS_MAX = 1.0
-"""What a query may wait longer for, and what corrections come to that are none of ours."""
+"""Smaller corrections are ignored: a query may wait this much longer."""
 
 
 class WallClock:
@@ -19,7 +19,7 @@ class WallClock:
         self._ahead_min, _ = _ahead()
 
     def set_back(self) -> float:
-        """Return by how many seconds at least it was set back since the last call; 0.0: by none."""
+        """Return the least number of seconds it was set back since the last call; 0.0: none."""
         before = self._ahead_min
         self._ahead_min, ahead_max = _ahead()
         seconds = before - ahead_max
@@ -27,9 +27,9 @@ class WallClock:
 
 
 def _ahead() -> tuple[float, float]:
-    """Return by how much the wall clock is ahead, at least and at most.
+    """Return bounds of the wall clock's lead over the monotonic clock: at least and at most.
 
-    A process may stand still between two looks at clocks.
+    A process may be paused between reading the two clocks.
     """
     first = time.monotonic()
     now = time.time()

@@ -1,7 +1,7 @@
-"""The archive of what Python workers need, for hosts on which the project is not installed.
+"""The archive of Python workers' dependencies, for hosts on which the project is not installed.
 
-What they need is asked of a Python that imports what they import: the distributions of all modules
-that it has then, our two packages, and modules of the user's own (custom labels). Spark and py4j
+A Python process imports what workers import; the archive has the distributions of all modules that
+are loaded then, our two packages, and modules of the user's own (custom labels). PySpark and py4j
 come with Spark. Spark unpacks the archive on every executor (`spark.archives`).
 """
 
@@ -23,7 +23,7 @@ from streaming.disciplines import operators
 from streaming.errors import ConfigError
 
 FOLDER = "workers"
-"""What the archive is called where it is unpacked."""
+"""The name of the folder into which the archive is unpacked."""
 WORKER_MODULES = (
     "streaming.spark.preflight",
     "streaming.sink.sink",
@@ -35,7 +35,7 @@ OUR_PACKAGES = ("sequencer", "streaming")
 NOT_PACKED = ("pyspark", "py4j", "setuptools", "pip", "spark-sequencer")
 """Spark's own; what Python imports when it starts; what is packed from its source."""
 LEFT_OUT = frozenset({"__pycache__", "tests", "include"})
-"""Folders of packages that no worker reads; they are a third of all."""
+"""Folders of packages that no worker reads: a third of all bytes."""
 IMPORT_SECONDS_MAX = 120
 ASK = """
 import importlib, json, sys
@@ -47,9 +47,9 @@ json.dump({name: file for name, file in found.items() if file and "." not in nam
 
 
 def build(config: Config, target: Path) -> int:
-    """Write the archive for all pipelines of a configuration; its size in bytes.
+    """Write the archive for all pipelines of a configuration; return its size in bytes.
 
-    ConfigError where something that workers need cannot be imported here.
+    Raises ConfigError if a dependency of workers cannot be imported here.
     """
     custom = [module for each in config.pipelines.values() for module in _own_modules(each)]
     wanted = [*WORKER_MODULES, *operators(config.pipelines.values()), *custom]
@@ -69,7 +69,7 @@ def build(config: Config, target: Path) -> int:
 
 
 def settings(target: Path) -> dict[str, str]:
-    """The lines of [spark] that give the archive to workers."""
+    """Return the settings of [spark] that give workers the archive."""
     return {
         "spark.archives": f"{target.resolve()}#{FOLDER}",
         "spark.executorEnv.PYTHONPATH": FOLDER,
@@ -77,14 +77,14 @@ def settings(target: Path) -> dict[str, str]:
 
 
 def _own_modules(pipeline: object) -> list[str]:
-    """Modules of the user's that a pipeline's settings name."""
+    """Return the user's modules that a pipeline's settings name."""
     labels = getattr(pipeline, "labels", None)
     function: str = getattr(labels, "next", "") or ""
     return [function.partition(":")[0]] if function else []
 
 
 def _imported(modules: Iterable[str]) -> dict[str, str]:
-    """The files of all top-level modules that are there once these are imported."""
+    """Return the files of all top-level modules that are loaded after importing these."""
     asked = [sys.executable, "-c", ASK, *modules]
     path = os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))  # noqa: PTH109
     done = subprocess.run(
@@ -106,7 +106,7 @@ def _imported(modules: Iterable[str]) -> dict[str, str]:
 
 
 def _files(modules: dict[str, str]) -> Iterator[tuple[str, Path]]:
-    """Files for the archive, with their names there."""
+    """Yield the archive's files, with their names in it."""
     owners = importlib.metadata.packages_distributions()
     named = set()
     for name, file in modules.items():
@@ -133,6 +133,6 @@ def _folder(name: str, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_users(file: Path) -> bool:
-    """Whether a module is neither Python's nor installed."""
+    """Return whether a module is neither Python's nor installed."""
     python = Path(os.__file__).parent
     return python not in file.parents and file.name != "<frozen>"

@@ -1,24 +1,24 @@
 """PySpark's daemon for Python workers, with six changes.
 
-`worker_entry` is what Spark starts.
+Spark starts `worker_entry`, which starts this daemon.
 
-A worker whose input ends before its end-of-stream marker raises (`streaming.spark.stream_end`). One
-of PySpark's takes rows that were cut off, as the stage before it failed, for all of them.
+A worker whose input ends before its end-of-stream marker raises (`streaming.spark.stream_end`).
+PySpark's own takes rows that were cut off, when the stage before failed, for all of them.
 
-When a batch fails, Spark closes the connections of workers that still run; that is no fault of
-theirs, and failures are reported elsewhere: they print no stack trace.
+When a batch fails, Spark closes the connections of workers that still run. Failures are reported
+elsewhere, so these workers print no stack trace.
 
-A SIGTERM that everybody gets, as from systemd, leaves the running batch its workers.
+A SIGTERM to the whole process group, as from systemd, leaves the running batch its workers.
 
-After each task the daemon has a worker collect garbage. That walks through every object of all
-imported modules, some 60 ms, which is most of what a small task costs; here it walks through what
-the last tasks left alone. As it does so after each task, it need not do so often within one.
+After each task a worker collects garbage. PySpark's walks through every object of all imported
+modules: some 60 ms, most of a small task's time. Ours walks only through objects of the last tasks,
+and rarely within a task.
 
-What a stateful operator gives out leaves its worker in batches of a few rows: each of ours is a
-table of up to 2 MiB. A worker of PySpark's keeps all rows of a task until there are 20,000.
+A stateful operator's output leaves its worker in batches of a few rows, as each row is a table of
+up to 2 MiB. PySpark's worker keeps all rows of a task until there are 20,000.
 
-The daemon imports what workers need before it forks them. A worker of PySpark's imports pandas,
-Arrow and our own modules by itself: a second of a core, and 120 MiB that it shares with nobody.
+The daemon imports workers' modules before it forks them. PySpark's workers each import pandas,
+Arrow and our own modules: a second of a core, and 120 MiB that are not shared.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from pyspark import daemon
 from streaming.spark.stream_end import reading_whole_input
 
 WHOLE_EVERY = 5_000
-"""Cycles among objects that outlived a task are collected once in this many tasks, for which the
-next one waits for 100 ms."""
+"""Cycles among objects that outlived a task are collected once in this many tasks, which takes
+100 ms."""
 THRESHOLDS = (100_000, 50, 100)
-"""This many new objects (`gc.set_threshold`) before garbage is collected within a task."""
+"""The number of new objects (`gc.set_threshold`) before garbage is collected within a task."""
 OUTPUT_ROWS_MAX = 4
-"""With more rows of an operator's, its worker hands on what it has."""
+"""The number of an operator's rows at which its worker sends them on."""
 PRELOAD = "SEQUENCER_PRELOAD"
-"""Modules of the pipelines' own that a worker needs, with commas between them."""
+"""The environment variable for modules of the pipelines' operators, separated by commas."""
 MODULES = ("pyspark.worker", "streaming.sink.sink")
 SINK_MODULES = ("streaming.sink.producer",)
 SOURCE_MODULES = ("streaming.source.reader", "streaming.wire.fetched")
@@ -54,14 +54,14 @@ SINGLE_THREADED = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
 """Without these, numpy's and Arrow's libraries start threads when they are imported, and a process
-with threads is not safely forked. Nothing here multiplies matrices."""
+with threads cannot be forked safely. Nothing here multiplies matrices."""
 
 
 ALL_MODULES = (*MODULES, *SINK_MODULES, *SOURCE_MODULES)
 
 
 def prepare(modules: Iterable[str]) -> None:
-    """Make this process one whose children are workers that share these modules."""
+    """Import the modules and change PySpark's daemon, so that forked workers share both."""
     gc.set_threshold(*THRESHOLDS)
     preload(modules)
     refuse_cut_input()
@@ -69,20 +69,20 @@ def prepare(modules: Iterable[str]) -> None:
 
 
 def serve() -> None:
-    """Be the daemon."""
+    """Run the daemon."""
     prepare(wanted())
     manage()
 
 
 def manage() -> None:
-    """Fork workers for as long as Spark asks for some."""
+    """Fork workers for as long as Spark requests some."""
     daemon.manager()
 
 
 def preload(names: Iterable[str]) -> None:
-    """Import these modules and keep them where garbage is not looked for, so workers share them.
+    """Import these modules and exclude them from garbage collection, so that workers share them.
 
-    One that cannot be imported is left to the worker, which says so where it is seen.
+    A module that cannot be imported is left to the worker, whose error is reported.
     """
     for name, value in SINGLE_THREADED.items():
         os.environ.setdefault(name, value)
@@ -94,20 +94,20 @@ def preload(names: Iterable[str]) -> None:
 
 
 def wanted() -> list[str]:
-    """What this daemon's workers need, by its environment; the sink has a daemon of its own."""
+    """Return the modules that this daemon's workers need, from its environment."""
     if "SEQUENCER_STAGE" in os.environ:
         return [*MODULES, *SINK_MODULES]
     return [*MODULES, *SOURCE_MODULES, *filter(None, os.environ.get(PRELOAD, "").split(","))]
 
 
 def refuse_cut_input() -> None:
-    """Let each worker, whatever its stage, tell a stream that was cut from one that has ended."""
+    """Make every worker raise if its input was cut before its end."""
     worker: Any = importlib.import_module("pyspark.worker")
     worker.main = reading_whole_input(worker.main)
 
 
 def hand_on_early() -> None:
-    """Let an operator's output leave its worker as it comes."""
+    """Make workers send an operator's output on as soon as there are a few rows."""
     worker: Any = importlib.import_module("pyspark.worker")
     serializer = worker.ApplyInPandasWithStateSerializer
 
@@ -118,10 +118,10 @@ def hand_on_early() -> None:
 
 
 class _Traceback:
-    """The module that the daemon prints with."""
+    """Replaces the module `traceback` of the daemon."""
 
     def print_exc(self) -> None:
-        """Tell of the exception that is being handled, unless it is a connection that ended."""
+        """Print the exception being handled, unless it is a connection that ended."""
         if not isinstance(sys.exc_info()[1], BrokenPipeError | ConnectionResetError):
             traceback.print_exc()
 
@@ -130,13 +130,13 @@ class _Traceback:
 
 
 class _Garbage:
-    """The module that the daemon collects garbage with."""
+    """Replaces the module `gc` of the daemon."""
 
     def __init__(self) -> None:
         self.tasks = 0
 
     def collect(self) -> int:
-        """What `gc.collect` does, among what is younger than the last call."""
+        """Collect objects that are younger than the last call."""
         if self.tasks % WHOLE_EVERY == 0:
             gc.unfreeze()
         self.tasks += 1
@@ -149,10 +149,10 @@ class _Garbage:
 
 
 class _Signal:
-    """The module that the daemon and its workers set signals with."""
+    """Replaces the module `signal` of the daemon and its workers."""
 
     def signal(self, number: int, handler: Any) -> Any:
-        """SIGTERM stays ignored, as it came from the JVM: a stop lets the running batch finish.
+        """Set a handler, but keep SIGTERM ignored: a stop lets the running batch finish.
 
         When Spark stops, the daemon's standard input ends, and the daemon ends its workers.
         """

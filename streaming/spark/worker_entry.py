@@ -1,8 +1,8 @@
-"""What Spark starts as PySpark's daemon (`spark.python.daemon.module`).
+"""The module that Spark starts as PySpark's daemon (`spark.python.daemon.module`).
 
-Where there is a fork server (`fork_server`), one that has imported everything becomes the daemon in
-its place: it gets the standard streams, the environment and the words of this process, which waits
-until it ends. Elsewhere, on a cluster's executors, this process becomes the daemon itself.
+If there is a fork server (`fork_server`), a child of it that has imported everything is the daemon:
+it gets this process's standard streams, environment and arguments, and this process waits until it
+ends. Elsewhere, on a cluster's executors, this process becomes the daemon itself.
 
 It imports hardly anything, as Spark waits for it.
 """
@@ -15,12 +15,12 @@ import socket
 import sys
 
 ADDRESS = "SEQUENCER_FORK_SERVER"
-"""Where it listens: a socket in a folder of the service's own."""
+"""The environment variable with the fork server's socket."""
 TAKEN_SECONDS_MAX = 60
 
 
 def handed_over(address: str) -> bool:
-    """Whether a daemon worked in place of this process; it has ended then."""
+    """Let a child of the fork server be the daemon until it ends; return whether one did."""
     with socket.socket(socket.AF_UNIX) as server:
         server.settimeout(TAKEN_SECONDS_MAX)
         try:
@@ -40,7 +40,7 @@ def handed_over(address: str) -> bool:
 
 
 def main() -> None:
-    """Hand over, or be the daemon."""
+    """Hand over to the fork server, or be the daemon."""
     address = os.environ.get(ADDRESS)
     if address and handed_over(address):
         return

@@ -145,12 +145,12 @@ def folder_of(location: str) -> str:
 
 
 def is_s3(location: str) -> bool:
-    """Whether a checkpoint lies on an S3 endpoint."""
+    """Return whether a checkpoint lies on an S3 endpoint."""
     return scheme(location) in S3
 
 
 def is_gs(location: str) -> bool:
-    """Whether a checkpoint lies in Google's object store."""
+    """Return whether a checkpoint lies in Google's object store."""
     return scheme(location) in GS
 
 

@@ -196,7 +196,7 @@ class Compiler:
         raise BadSchema(f"it does not define {schema}")
 
     def takes_nothing(self, schema: Any, space: str) -> bool:
-        """Whether a thing has no byte."""
+        """Return whether a thing has no byte."""
         kind, definition, inner = self.resolved(schema, space)
         if kind == "fixed":
             return int(definition["size"]) == 0

@@ -57,7 +57,7 @@ class Reject:
     detail: bytes = b""
 
     def is_of(self, record: Record) -> bool:
-        """Whether it is this input, or what its topic took of it."""
+        """Return whether it is this input, or what its topic took of it."""
         if self.without_all:
             return True
         shown = replace(record, value=None) if self.without_value else record

@@ -75,7 +75,7 @@ class AvroSchema:
         return {"type": part["names"][1]}
 
     def is_empty(self, part: Any) -> bool:
-        """Whether a thing takes no byte."""
+        """Return whether a thing takes no byte."""
         part = self.looked_up(part)
         if part["type"] != "record":
             return bool(part["type"] == "null" or (part["type"] == "fixed" and part["size"] == 0))

@@ -166,7 +166,7 @@ def _note_notice(work: Judging, record: Record, notice: Notice, notices: Notices
 
 
 def _once(work: Judging, record: Record, channel: bytes, added: tuple[int, int]) -> bool:
-    """Whether this (channel, incarnation, sequence) comes for the first time."""
+    """Return whether this (channel, incarnation, sequence) comes for the first time."""
     sequence, incarnation = added
     name = channel, incarnation, sequence
     before = work.once.get(name)

@@ -126,7 +126,7 @@ def judge_commands(
     own: list[Own],
     due: Ends,
 ) -> CommandedChannels:
-    """Whether each command was answered once and truly; what commands explain.
+    """Return whether each command was answered once and truly; what commands explain.
 
     ``own``: those in the inputs. Of events at least their answers and the gaps by an operator.
     """

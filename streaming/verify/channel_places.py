@@ -33,7 +33,7 @@ class Claim:
     reading: Reading
 
     def behind(self, places: Sequence[Place], *, surely: bool) -> bool:
-        """Whether the input lies behind one of these, ``surely`` behind all of them.
+        """Return whether the input lies behind one of these, ``surely`` behind all of them.
 
         In another partition anything may have come before it, and nothing has for sure.
         """

@@ -152,11 +152,11 @@ class CommandedChannels:
     not_coming: dict[tuple[bytes, int], list[Mapping[str, Any]]] = field(default_factory=dict)
 
     def may_have_passed(self, channel: bytes) -> bool:
-        """Whether a command gave up labels of the channel, or may have."""
+        """Return whether a command gave up labels of the channel, or may have."""
         return bool(self.passed & {channel, None})
 
     def may_have_reset(self, channel: bytes) -> bool:
-        """Whether a command made the service forget the channel, or may have."""
+        """Return whether a command made the service forget the channel, or may have."""
         return bool(self.reset & {channel, None})
 
 
@@ -214,11 +214,11 @@ class Judging:
         return at
 
     def may_begin_again(self, channel: bytes, life: ChannelLife) -> bool:
-        """Whether the channel was forgotten after this life."""
+        """Return whether the channel was forgotten after this life."""
         return (channel, life.incarnation) in self.retired or self.asked.may_have_reset(channel)
 
     def begins_behind(self, reading: Reading) -> bool:
-        """Whether the epoch began behind a label, in any life of its channel."""
+        """Return whether the epoch began behind a label, in any life of its channel."""
         starts = self.starts.get((reading.channel or b"", reading.epoch), {})
         return any(reading.position < start for start in starts.values())
 

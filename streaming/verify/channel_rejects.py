@@ -76,7 +76,7 @@ class Tally:
 
 
 def _possible(work: Judging, reason: str, reading: Reading, tally: Tally) -> bool:
-    """Whether the reason can be the right one, as far as the topics show."""
+    """Return whether the reason can be the right one, as far as the topics show."""
     labels = work.settings.labels
     if reading.reason is not None or reason in STATIC:
         return reason == reading.reason or (
@@ -103,7 +103,7 @@ def _possible(work: Judging, reason: str, reading: Reading, tally: Tally) -> boo
 
 
 def _given_up(work: Judging, reading: Reading) -> bool:
-    """Whether the label was announced as given up, in any life of its channel."""
+    """Return whether the label was announced as given up, in any life of its channel."""
     cycle = work.settings.labels.cycle
     for ranges in work.given_up.get((reading.channel or b"", reading.epoch), ()):
         for first, stop in ranges:

@@ -1,4 +1,4 @@
-"""Columns of whole numbers that grow in files: what the judges keep of each record.
+"""Columns of integers that grow in files, for the judges' notes on each record.
 
 What is small stays in memory; a column of more than `MEMORY_BYTES` lies in a file without a
 name in `TMPDIR`, which is gone when the process ends, however it ends. It is mapped into memory;

@@ -196,7 +196,7 @@ def coordinates(event: Event) -> Place | None:
 
 
 def may_be_forgotten(at: str, remembered_ms: int, now_ms: int) -> bool:
-    """Whether so much time has passed since ``at`` (RFC 3339), or this is not known."""
+    """Return whether so much time has passed since ``at`` (RFC 3339), or this is not known."""
     try:
         since_ms = now_ms - datetime.fromisoformat(at).timestamp() * 1000
     except ValueError:
@@ -205,7 +205,7 @@ def may_be_forgotten(at: str, remembered_ms: int, now_ms: int) -> bool:
 
 
 def unanswered(verdict: Verdict, commands: list[Command], due: Ends) -> int:
-    """How many commands have no answer; report those that have had their time."""
+    """Return how many commands have no answer; report those that have had their time."""
     count = 0
     for command in commands:
         if not command.answered:

@@ -63,13 +63,13 @@ def found(
 
 
 def is_of(delivery: Record, record: Record, discipline: str, prefix: str) -> bool:
-    """Whether an input's sender, or channel's key, is that of a delivery."""
+    """Return whether an input's sender, or channel's key, is that of a delivery."""
     name = SENDER.get(discipline)
     return record.key == (delivery.header(prefix + name)[1] if name else delivery.key)
 
 
 def _matcher(record: Record, pipeline: Any, prefix: str) -> Callable[[Record], bool]:
-    """Whether a record of the output is this input: by its header, else by its bytes."""
+    """Return whether a record of the output is this input: by its header, else by its bytes."""
     name, wanted = prefix + "origin", str(text_of(record.place)).encode()
     content, naming = content_of(record, len(record.headers)), NAMING[pipeline.discipline]
 

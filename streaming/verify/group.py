@@ -156,7 +156,7 @@ class _Judge(Evidence):
         return begun
 
     def _fits(self, record: int, reason: str) -> bool:
-        """Whether a reject's reason can be the right one, as far as the topics show."""
+        """Return whether a reject's reason can be the right one, as far as the topics show."""
         there, name = self.inputs.headers[record][0]
         absent = not (there and name)
         if self.inputs.senders[record] is None:
@@ -241,7 +241,7 @@ class _Judge(Evidence):
         )
 
     def _is_due(self, message: int) -> bool:
-        """Whether the input of a message had its time."""
+        """Return whether the input of a message had its time."""
         return self.of[message] >= 0 and self.inputs.due(self.of[message], self.settings.due)
 
     def judge_orders(self, causes: Iterable[tuple[Place, Place]]) -> None:
@@ -300,7 +300,7 @@ class _Judge(Evidence):
         }
 
     def _unfinished_deliveries(self) -> int:
-        """How many messages some members have and others have not yet."""
+        """Return how many messages some members have and others have not yet."""
         partly = set()
         for key, messages in self.pending:
             for message in messages:
@@ -321,7 +321,7 @@ class _Judge(Evidence):
         return f"{witness} {self.inputs.where(self.of[later])}, {where}"
 
     def _certainly_lost(self, later: int) -> bool:
-        """Whether someone who has a later message must have had all before it of its group.
+        """Return whether someone who has a later message must have had all before it of its group.
 
         True where a subscriber is in all memberships up to the later message's: whichever version
         the missing one would be of, it would have come before.

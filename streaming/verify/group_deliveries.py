@@ -216,7 +216,7 @@ def _stamps(value: bytes | None, group: bytes) -> Stamps | None:
 
 
 def _is_stamp(shown: Any) -> bool:
-    """Whether this is two names, sorted, and a number."""
+    """Return whether this is two names, sorted, and a number."""
     if not (isinstance(shown, list) and len(shown) == 3 and type(shown[2]) is int):
         return False
     first, second, stamp = shown

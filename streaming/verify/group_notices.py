@@ -29,7 +29,7 @@ class Given:
 
 
 def allows(notice: Notice, version: int) -> bool:
-    """Whether a message of this version may come behind the notice."""
+    """Return whether a message of this version may come behind the notice."""
     version_said = notice.detail.get("version")
     return type(version_said) is not int or version >= version_said
 

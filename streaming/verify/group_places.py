@@ -74,7 +74,7 @@ class _End:
     next_version: int | None
 
     def had_ended(self, version: int) -> bool:
-        """Whether a version is one of the life that ends here, or of an earlier one."""
+        """Return whether a version is one of the life that ends here, or of an earlier one."""
         return self.next_version is None or version < self.next_version
 
     def had_begun(self, inputs: Inputs, record: int) -> bool:

@@ -98,11 +98,11 @@ class StampJudge:
         return f"{where[0]} and {where[1]} have one number of one overlap"
 
     def _lasts(self, pair: Pair) -> bool:
-        """Whether two subscribers are in both groups for ever."""
+        """Return whether two subscribers are in both groups for ever."""
         return len(self._core(pair[0].encode()) & self._core(pair[1].encode())) > 1
 
     def _always_in(self, key: bytes, pair: Pair) -> bool:
-        """Whether a subscriber is in both groups for ever."""
+        """Return whether a subscriber is in both groups for ever."""
         return all(key in self._core(name.encode()) for name in pair)
 
     def _core(self, name: bytes) -> Members:

@@ -94,7 +94,7 @@ class Histories:
         return history
 
     def _first(self, history: History, record: Record, sequence: int, incarnation: int) -> bool:
-        """Whether (key, incarnation, sequence) is new; holes and steps back are faults."""
+        """Return whether (key, incarnation, sequence) is new; holes and steps back are faults."""
         if incarnation > history.incarnation:
             history.past[history.incarnation] = history.contents
             history.incarnation, history.sequence = incarnation, -1
@@ -166,7 +166,7 @@ class Histories:
         return f"{topic}/{partition}@{history.offsets[at]}"
 
     def first_place(self, message: int) -> str:
-        """Where and by whom a message was got, for people; linear, for witnesses alone."""
+        """Return a message's first receiver and its place, as text; linear time."""
         for key in self.by_key:
             if self.has(key, message):
                 return f"{text(key)} at {self.where(key, message)}"
@@ -180,7 +180,7 @@ class Histories:
         pairs: Pairs,
         progress: Progress = lambda *_: None,
     ) -> None:
-        """Whether one order of all messages, this many, agrees with every key's.
+        """Return whether one order of all messages, this many, agrees with every key's.
 
         ``late``: for a key, messages in their order that it must get and has not got. They will
         come after all that it has, so they count as rows behind its last one. ``pairs``:

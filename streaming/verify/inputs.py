@@ -17,7 +17,7 @@ Ends = Mapping[tuple[str, int], int] | None
 
 
 def is_due(place: Place, ends: Ends) -> bool:
-    """Whether what stands at a place has had its time."""
+    """Return whether what stands at a place has had its time."""
     topic, partition, offset = place
     return ends is None or offset < ends.get((topic, partition), 0)
 
@@ -112,7 +112,7 @@ class Inputs:
                 yield messages[0], messages[1]
 
     def due(self, record: int, ends: Ends) -> bool:
-        """Whether a record has had its time."""
+        """Return whether a record has had its time."""
         where = self.partitions[self.partition[record]]
         return is_due((where.topic, where.number, self.offset[record]), ends)
 

@@ -194,7 +194,7 @@ class Lives:
         return record.header(name)[1] if name else None
 
     def _by_marks(self, record: Record, pipeline: Any) -> str:
-        """Whether a record that went nowhere was read, by the progress marks."""
+        """Return whether a record that went nowhere was read, by the progress marks."""
         if not pipeline.progress:
             return "unknown"
         read = -1
@@ -261,7 +261,7 @@ class Lives:
 
 
 def _is_below(gap: dict[str, Any], label: str) -> bool:
-    """Whether a gap ends at a label or below it, as far as labels are numbers."""
+    """Return whether a gap ends at a label or below it, as far as labels are numbers."""
     stop = str(gap.get("to"))
     return int(stop) <= int(label) if stop.isdecimal() and label.isdecimal() else stop == label
 

@@ -33,7 +33,7 @@ class Mark(NamedTuple):
     shown: str
 
     def covers(self, place: Place) -> bool:
-        """Whether it reports a record."""
+        """Return whether it reports a record."""
         topic, partition, offset = place
         return offset < self.inputs.get(topic, {}).get(str(partition), 0)
 

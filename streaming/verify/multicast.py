@@ -256,7 +256,7 @@ class _Judge(Evidence):
             self.verdict.find(kind, partial(self._unfinished, message, destination, record))
 
     def _is_past(self, key: bytes, stamp: Stamp) -> bool:
-        """Whether a peer has a message beyond a stamp."""
+        """Return whether a peer has a message beyond a stamp."""
         highest = self.deliveries.highest.get(key)
         return highest is not None and self.deliveries.stamps[highest] > stamp
 

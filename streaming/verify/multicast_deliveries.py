@@ -218,7 +218,7 @@ class _Copies:
         self._keys.append(key)
 
     def has(self, message: int, destination: bytes) -> bool:
-        """Whether there is a copy for a destination."""
+        """Return whether there is a copy for a destination."""
         return self._copies.find((message, destination)) >= 0
 
     def of(self, message: int) -> dict[bytes, bytes]:

@@ -89,7 +89,7 @@ class _Notices:
         self.owed = 0
 
     def judge_destruction(self, message: int) -> None:
-        """Whether a command did what a notice says."""
+        """Return whether a command did what a notice says."""
         node, record = self.deliveries.notices[message]
         stamp = self.deliveries.stamps[message]
         command = self.handles.ends.get(stamp)

@@ -41,7 +41,7 @@ class Record:
         return self.key, self.value, self.headers, self.timestamp
 
     def header(self, name: str) -> tuple[bool, bytes | None]:
-        """Whether there is a header ``name``, and the value of the last one."""
+        """Return whether there is a header ``name``, and the value of the last one."""
         for each, value in reversed(self.headers):
             if each == name:
                 return True, value
@@ -83,7 +83,7 @@ class Topics:
         self._consumer.close()
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0 where there is no such topic."""
+        """Return how many partitions a topic has; 0 where there is no such topic."""
         return len(self._consumer.partitions_for_topic(topic) or ())
 
     def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:

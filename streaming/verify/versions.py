@@ -97,7 +97,7 @@ def _cost(
 
 
 def passed(number: int, version: Version, last: tuple[int, int] | None) -> int:
-    """How many messages of a version one must have who has ``last``."""
+    """Return how many messages of a version a receiver of ``last`` must have."""
     if last is None or last[0] < number:
         return 0
     if last[0] > number:

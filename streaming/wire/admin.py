@@ -36,7 +36,7 @@ from kafka.protocol.producer import InitProducerIdRequest
 from streaming.wire.brokers import GROUP, SECONDS_MAX, TRANSACTION, Brokers
 
 TOPICS_SECONDS_MAX = 30
-"""For what Kafka does with topics."""
+"""How long Kafka may take to create or change a topic."""
 
 NOT_CONTROLLER = 41
 TOPIC, BROKER = 2, 4
@@ -49,14 +49,14 @@ REFUSALS = (
     InvalidConfigurationError,
     InvalidTopicError,
 )
-"""Why a topic is not made, and will not be another time."""
+"""Errors for which creating a topic is not tried again."""
 
 SAYS_ENOUGH = (KafkaConnectionError, KafkaTimeoutError, SaslAuthenticationFailedError)
 """Errors whose text needs no name before it."""
 
 RIGHTS_SECONDS_MAX = 10
 OPERATIONS = {3: "Read", 4: "Write", 5: "Create", 6: "Delete", 7: "Alter", 8: "Describe"}
-"""Kafka's numbers of operations, as far as they are asked about."""
+"""Kafka's numbers of the operations that are checked."""
 
 NewRequest = CreateTopicsRequest.CreatableTopic
 METADATA = partial(MetadataRequest, topics=None, allow_auto_topic_creation=False, max_version=9)
@@ -80,7 +80,7 @@ class NewTopic:
 
 
 def cluster_of(brokers: Brokers, seconds: float = SECONDS_MAX) -> Cluster:
-    """Return what a broker knows of the cluster; KafkaError where none says it in time."""
+    """Return a broker's view of the cluster; KafkaError if none answers in time."""
     answer = brokers.ask(METADATA, lambda _: (), seconds=seconds)
     return Cluster(
         {topic.name: len(topic.partitions) for topic in answer.topics if topic.partitions},
@@ -89,7 +89,7 @@ def cluster_of(brokers: Brokers, seconds: float = SECONDS_MAX) -> Cluster:
 
 
 def create(brokers: Brokers, new: Iterable[NewTopic]) -> dict[str, KafkaError | None]:
-    """Make topics; returns for each the error, None where it was made."""
+    """Create topics; return each one's error, or None if it was created."""
     wanted = [
         NewRequest(
             name=each.name,
@@ -119,7 +119,7 @@ def create(brokers: Brokers, new: Iterable[NewTopic]) -> dict[str, KafkaError | 
 def settings_of(
     brokers: Brokers, names: Iterable[str], kind: int = TOPIC
 ) -> dict[str, dict[str, str]]:
-    """Return the settings of topics, or of one broker, as far as this user may know them."""
+    """Return the settings of topics, or of one broker, that this user may read."""
     wanted = [
         DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=kind, resource_name=name, configuration_keys=None
@@ -141,7 +141,7 @@ def settings_of(
 
 
 def delete_before(brokers: Brokers, topic: str, offsets: Mapping[int, int]) -> None:
-    """Have the records of a topic deleted before an offset of each partition; KafkaError."""
+    """Delete a topic's records below an offset of each partition; KafkaError if it fails."""
     brokers.find_leaders([topic])
     by_node: dict[int, list[Any]] = {}
     asked = DeleteRecordsRequest.DeleteRecordsTopic
@@ -166,9 +166,9 @@ def delete_before(brokers: Brokers, topic: str, offsets: Mapping[int, int]) -> N
 
 
 def allowed_on(brokers: Brokers, topics: Iterable[str]) -> dict[str, set[str]]:
-    """Return the operations that this user may do on topics, in the words of `kafka-acls`.
+    """Return the operations that this user may do on topics, named as in `kafka-acls` (KIP-430).
 
-    (KIP-430.) Without topics that are missing, and where the broker does not say.
+    Topics that are missing, or for which the broker returns no operations, are left out.
     """
     request = partial(
         MetadataRequest,
@@ -189,14 +189,14 @@ def allowed_on(brokers: Brokers, topics: Iterable[str]) -> dict[str, set[str]]:
 
 
 def may_read_group(brokers: Brokers, group: str) -> bool:
-    """Whether a group, which need not be there, can be described: to read one implies that."""
+    """Return whether this user may describe a group (implied by read); it need not exist."""
     request = partial(FindCoordinatorRequest, key=group, key_type=GROUP.value, max_version=3)
     answer = brokers.ask(request, lambda _: (), seconds=RIGHTS_SECONDS_MAX)
     return bool(answer.error_code != GroupAuthorizationFailedError.errno)
 
 
 def may_write_as(brokers: Brokers, transactional_id: str) -> bool:
-    """Whether a producer may be begun under an id, which nobody else uses."""
+    """Return whether this user may begin a producer under an id that nobody else uses."""
     request = partial(
         InitProducerIdRequest,
         transactional_id=transactional_id,
@@ -216,12 +216,12 @@ def may_write_as(brokers: Brokers, transactional_id: str) -> bool:
 
 
 def _passing(answer: Any) -> list[int]:
-    """Of an answer about several topics the error for which it is asked again, of another."""
+    """Return an answer's NotController errors; a request about topics is repeated for no other."""
     return [topic.error_code for topic in answer.topics if topic.error_code == NOT_CONTROLLER]
 
 
 def reason(error: BaseException) -> str:
-    """Return what an error of Kafka's says, in words for people."""
+    """Return Kafka's reason for an error, for a message."""
     said = ", ".join(str(arg) for arg in error.args if str(arg).strip())
     if number := re.fullmatch(r"(\d+) (E[A-Z]+)", said):
         known = getattr(errno, number.group(2), None)

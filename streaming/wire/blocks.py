@@ -1,12 +1,12 @@
-"""Large values compressed one by one: when they are read, and never again on their way.
+"""Large values, compressed one by one: once, when they are read.
 
-A frame of LZ4 is blocks, one behind the other, and Kafka's clients read frames whose blocks do not
-depend on each other. So a value that was compressed when it was read is copied unchanged into the
-record batch that it leaves in; what waits, and what goes through Spark, is as small.
+An LZ4 frame is a sequence of blocks, and Kafka's clients read frames of independent blocks. So a
+value that was compressed when it was read is copied unchanged into the record batch that is
+written; held values, and those that go through Spark, are as small.
 
-A table with blocks has two columns in place of `value`: `block`, as a frame has them, each with its
-size before it, and `size`, the value's own (null where that is null). A value that is not large is
-a block that is not compressed. What a value's blocks are depends on nothing but the value.
+A table with blocks has two columns in place of `value`: `block`, the value's blocks, each behind
+its size, as in a frame, and `size`, the value's own (null where the value is null). A value that is
+not large is a stored (not compressed) block. A value's blocks depend on the value alone.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from streaming.arrow.schemas import has_blocks
 from streaming.wire.compression import BLOCK_BYTES_MAX, lz4_blocks, of_lz4_blocks, stored_heads
 
 LARGE_BYTES_MIN = 4096
-"""Of values that are compressed by themselves: smaller ones compress less well alone."""
+"""The least size of values that are compressed alone: smaller ones compress better together."""
 
 
 def with_large(rows: pa.Table) -> bool:
-    """Whether one of the values is large."""
+    """Return whether one of the values is large."""
     values = flat(rows["value"])
     return int(row_bytes(values).max(initial=0)) >= LARGE_BYTES_MIN
 
 
 def blocked(rows: pa.Table, large_min: int = LARGE_BYTES_MIN) -> pa.Table:
-    """The table with blocks; compressed are values of this many bytes.
+    """Return the table with blocks; values of at least ``large_min`` bytes are compressed.
 
-    The column `value` may be a dictionary, whose other entries are not looked at.
+    The column `value` may be a dictionary; entries without a row are not read.
     """
     values = flat(rows["value"])
     sizes = row_bytes(values)
@@ -50,7 +50,7 @@ def blocked(rows: pa.Table, large_min: int = LARGE_BYTES_MIN) -> pa.Table:
 
 
 def plain_values(rows: pa.Table) -> pa.Table:
-    """The inverse of :func:`blocked`; a table without blocks stays unchanged."""
+    """Return the inverse of :func:`blocked`; a table without blocks stays unchanged."""
     if not has_blocks(rows.schema):
         return rows
     blocks, sizes = flat(rows["block"]), flat(rows["size"]).to_pylist()
@@ -64,12 +64,12 @@ def plain_values(rows: pa.Table) -> pa.Table:
 
 
 def with_blocks_if_large(rows: pa.Table) -> pa.Table:
-    """The table, with blocks where one of its values is large."""
+    """Return the table, with blocks if one of its values is large."""
     return rows if has_blocks(rows.schema) or not with_large(rows) else blocked(rows)
 
 
 def alike(tables: Sequence[pa.Table]) -> Sequence[pa.Table]:
-    """The same, with blocks in all where one has them; what had none is not compressed for it."""
+    """Return tables that all have blocks if one has; the others' values are stored."""
     if not any(has_blocks(each.schema) for each in tables):
         return tables
     return [
@@ -78,9 +78,9 @@ def alike(tables: Sequence[pa.Table]) -> Sequence[pa.Table]:
 
 
 def mostly_large(rows: pa.Table) -> bool:
-    """Whether large values are half of what a table with blocks has in values, or more.
+    """Return whether large values are at least half of the bytes of a table with blocks.
 
-    If not, what is not large is better compressed together.
+    If not, values compress better together.
     """
     sizes = flat(rows["size"]).fill_null(0).to_numpy()
     large = sizes[sizes >= LARGE_BYTES_MIN]
@@ -88,7 +88,7 @@ def mostly_large(rows: pa.Table) -> bool:
 
 
 def sizes_of_values(rows: pa.Table) -> Int64s:
-    """About how many bytes each value takes: of a large one its blocks, where it has some."""
+    """Return each value's approximate bytes: those of its blocks if it has some."""
     if not has_blocks(rows.schema):
         return row_bytes(flat(rows["value"]))
     sizes = flat(rows["size"]).fill_null(0).to_numpy().astype(np.int64)
@@ -96,7 +96,7 @@ def sizes_of_values(rows: pa.Table) -> Int64s:
 
 
 def _compressed(values: pa.Array, rows: Int64s, sizes: Int64s) -> pa.Array:
-    """Blocks of some of the values, nothing for the others."""
+    """Return the blocks of some of the values, empty for the others."""
     at = rows
     if pa.types.is_dictionary(values.type):
         at, values = values.indices.take(pa.array(rows)).to_numpy(), values.dictionary

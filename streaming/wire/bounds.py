@@ -1,4 +1,4 @@
-"""First and last offsets of partitions, and where the log of an epoch ends; asked of leaders."""
+"""First and last offsets of partitions, and where an epoch's log ends, requested from leaders."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ EpochTopic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
 EpochPartition = EpochTopic.OffsetForLeaderPartition
 
 ByNode = dict[int, dict[str, list[Any]]]
-"""What is asked of each broker about the partitions of each topic."""
+"""The partitions of each topic to ask about, by broker."""
 
 
 class Bound(NamedTuple):
-    """An offset, and the leader epoch of who said it (-1: unknown)."""
+    """An offset, and the epoch of the leader that returned it (-1: unknown)."""
 
     offset: int
     epoch: int
@@ -40,12 +40,12 @@ Bounds = dict[str, dict[int, Bound]]
 
 
 class BoundsReader:
-    """Asks for the bounds of some topics again and again.
+    """Requests the bounds of some topics' partitions, again and again.
 
-    ``committed``: whether LATEST is before the records of transactions that are open.
+    ``committed``: whether LATEST excludes the records of open transactions.
 
-    Leaders are looked for when they are not known, or one says that it is none; :meth:`refresh`
-    looks for them at other times.
+    Leaders are looked up when one is not known or refuses because it does not lead;
+    :meth:`refresh` looks them up at other times.
     """
 
     def __init__(self, brokers: Brokers, topics: Iterable[str], *, committed: bool = True) -> None:
@@ -56,15 +56,15 @@ class BoundsReader:
         self._version = -1
 
     def __call__(self, which: int) -> Bounds:
-        """Return each partition's first offset (EARLIEST), or the last one (LATEST).
+        """Return each partition's first offset (EARLIEST) or its end (LATEST).
 
-        KafkaError where a topic is missing, a broker refuses, or a leader does not answer in time.
+        Raises KafkaError if a topic is missing, or a broker refuses or does not answer in time.
         """
         found: Bounds = _again(self.brokers, self.topics, lambda: self._ask(which))
         return found
 
     def refresh(self) -> bool:
-        """Look for leaders; return whether topics or their partitions are others than before."""
+        """Look up leaders; return whether topics or their partitions have changed."""
         before = self._seen()
         _again(self.brokers, self.topics, lambda: None, known=False)
         return self._seen() != before
@@ -116,9 +116,9 @@ class BoundsReader:
 
 
 def epoch_ends(brokers: Brokers, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return where the log ends that was written up to these leader epochs; -1: unknown.
+    """Return the end offset of each partition's given leader epoch; -1: unknown.
 
-    KafkaError as :class:`BoundsReader`.
+    Raises KafkaError as :class:`BoundsReader` does.
     """
     topics = sorted({topic for topic, _ in epochs})
 
@@ -170,9 +170,9 @@ def _by_leader(
 def _again(
     brokers: Brokers, topics: list[str], ask: Callable[[], Any], *, known: bool = True
 ) -> Any:
-    """Ask until leaders answer, who are looked for after each refusal; KafkaError in the end.
+    """Ask until leaders answer, looking them up after each refusal; KafkaError after a while.
 
-    ``known``: they need not be looked for first, if all of them are known.
+    ``known``: do not look them up first if all of them are known.
     """
     brokers.connect()
     deadline = time.monotonic() + SECONDS_MAX
@@ -194,7 +194,7 @@ async def _answers(
     requests: list[tuple[int, Any]],
     place_of: Callable[[Any, Any], TopicPartition],
 ) -> list[tuple[TopicPartition, Any]]:
-    """What the leaders say of each partition; the first error is raised."""
+    """Return each partition's answer; raise the first error."""
     answers = [brokers.send(request, node) for node, request in requests]
     found = []
     for answer in answers:

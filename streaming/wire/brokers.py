@@ -1,7 +1,7 @@
 """Requests to Kafka's brokers, one by one, over kafka-python's connections and messages.
 
-Clients take records, not finished batches; what the service asks of Kafka goes through here: to any
-broker, to a coordinator, to the leaders of partitions. The caller drives the network loop;
+The service's requests go through here, to any broker, a coordinator, or the leaders of partitions:
+Kafka's clients accept records, but not finished batches. The caller drives the network loop;
 nothing happens between calls.
 """
 
@@ -42,12 +42,12 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, Met
 from streaming.wire.topology import Topology
 
 CLOSING_TURNS = 3
-"""Threads that wait in the background wake and end."""
+"""Turns of the network loop in which background threads wake and end."""
 SECONDS_MAX = 60.0
-"""Until a request that is refused in passing, again and again, counts as failed."""
+"""How long a request is repeated after retriable errors before it fails."""
 
 HANDSHAKE_SECONDS_MAX = 10.0
-"""For TLS; kafka-python waits as long for a connection."""
+"""For the TLS handshake; kafka-python's limit for a connection is the same."""
 
 RETRY_SECONDS = 0.02
 """A commit's markers take a few ms; until they are written the next transaction cannot begin."""
@@ -60,12 +60,12 @@ CONNECTIONS = {
 }
 RECEIVE_BYTES = 2**20
 LARGE_BYTES = 64 * 2**10
-"""An answer with this many bytes is decoded where it was received."""
+"""An answer of at least this many bytes is decoded where it was received, without a copy."""
 TRANSACTION, GROUP = CoordinatorType.TRANSACTION, CoordinatorType.GROUP
 NOT_SENT = (NodeNotReadyError, UnknownBrokerIdError)
-"""Errors of a request that no broker will see."""
+"""Errors of a request that was never sent."""
 STAYS = (ConcurrentTransactionsError, CoordinatorLoadInProgressError, UnstableOffsetCommitError)
-"""Errors of a coordinator that is the right one."""
+"""Errors after which the coordinator need not be looked up again."""
 
 
 Coordinator = tuple[CoordinatorType, str]
@@ -73,17 +73,17 @@ Codes = Callable[[Any], Iterable[int]]
 
 
 REFUSALS = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
-"""A broker that does not take our name, password or mechanism will not take them the next time."""
+"""Refusals of our name, password or mechanism, which a retry does not change."""
 
 REFUSED_CERTIFICATE = re.compile("certificate", re.IGNORECASE)
-"""What TLS says of a certificate, the broker's or ours; the latter comes after the handshake."""
+"""TLS errors about a certificate, the broker's or ours; ours are reported after the handshake."""
 
 
 class _Frame(KafkaBytes):  # type: ignore[misc]
     """An answer's bytes. kafka-python copies all of them twice before it decodes them."""
 
     def read(self, nbytes: int | None = None) -> bytes | memoryview:
-        """Some bytes, or all that are left."""
+        """Return ``nbytes`` bytes, or all that remain."""
         if nbytes is not None or len(self) < LARGE_BYTES:
             some: bytes = super().read(nbytes)
             return some
@@ -96,12 +96,12 @@ parser.KafkaBytes = _Frame  # it has no parameter for it
 
 
 class _Connections(KafkaConnectionManager):  # type: ignore[misc]
-    """kafka-python's connections; a refusal ends the search for brokers at once.
+    """kafka-python's connections, where a refusal ends the search for brokers at once.
 
-    By itself it looks for a broker until the time is over and then says only that it found none.
-    The refusal comes with the end of the connection, and its transport drops what comes with that.
-    ``last_error``: of a connection. ``new_ssl_context``: makes TLS settings for each connection, as
-    the files that they are made of may be renewed.
+    kafka-python itself searches until its timeout and then reports only that it found none: a
+    refusal arrives together with the connection's end, and its transport drops such bytes.
+    ``last_error``: of a connection. ``new_ssl_context`` makes TLS settings for each connection, as
+    their files may be renewed.
     """
 
     def __init__(self, network: Any, **settings: Any) -> None:
@@ -111,7 +111,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         super().__init__(network, **settings)
 
     def get_connection(self, *arguments: Any, **more: Any) -> Any:
-        """Do as kafka-python does, and raise the refusal if a broker sent one."""
+        """Return kafka-python's connection; raise the refusal if a broker sent one."""
         if self.refusal is not None:
             raise self.refusal
         connection = super().get_connection(*arguments, **more)
@@ -143,10 +143,10 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
 
 
 class _TlsTransport(KafkaSSLTransport):  # type: ignore[misc]
-    """kafka-python's, with an end to the handshake: a host may take connections and stand still."""
+    """kafka-python's transport with a timeout for the handshake: a host may accept and hang."""
 
     async def handshake(self) -> None:
-        """Shake hands; KafkaTimeoutError, and the connection is closed, where it takes too long."""
+        """Shake hands; if it takes too long, close the connection and raise KafkaTimeoutError."""
         timeout_at = time.monotonic() + HANDSHAKE_SECONDS_MAX
         try:
             while True:
@@ -167,10 +167,10 @@ manager.KafkaSSLTransport = _TlsTransport  # it has no parameter for it
 
 
 def _receive(transport: KafkaTCPTransport) -> tuple[bytes, Exception | None]:
-    """What has come so far; kafka-python's own way takes 4 KiB at a time.
+    """Return the bytes received so far; kafka-python itself reads 4 KiB at a time.
 
-    Of a large answer all but the last byte goes where it will be decoded: with that byte
-    kafka-python sees that it is whole.
+    All but the last byte of a large answer is received where it will be decoded; by the last byte
+    kafka-python sees that the answer is complete.
     """
     answers = getattr(transport.get_protocol(), "parser", None)
     frame = getattr(answers, "_rbuffer", None)
@@ -190,7 +190,7 @@ def _receive(transport: KafkaTCPTransport) -> tuple[bytes, Exception | None]:
 class Brokers:
     """The brokers of one cluster. ``settings`` are kafka-python's (see `kafka.connection`).
 
-    ``unanswered``: how many requests of :meth:`ask` got no answer; each may still arrive.
+    ``unanswered``: how many requests of :meth:`ask` got no answer; each may still take effect.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -204,11 +204,11 @@ class Brokers:
 
     @property
     def request_ms(self) -> int:
-        """Return how long an answer is waited for."""
+        """Return the timeout of an answer."""
         return int(self.manager.config["request_timeout_ms"])
 
     def connect(self, seconds: float = SECONDS_MAX) -> None:
-        """Find the brokers; KafkaError where none answers in time, or one refuses us."""
+        """Find the brokers; KafkaError if none answers in time, or one refuses us."""
         if self.manager.bootstrapped:
             return
         try:
@@ -236,9 +236,9 @@ class Brokers:
         self.coordinators.clear()
 
     def send(self, request: Any, node: int) -> Any:
-        """Begin a request; returns a future. Hold on with :meth:`turn`.
+        """Begin a request and return its future, which :meth:`turn` makes progress on.
 
-        KafkaError where it cannot begin; a retriable one where the broker is gone.
+        Raises KafkaError if it cannot begin; a retriable one if the broker is gone.
         """
         try:
             return self.manager.send(request, node)
@@ -246,7 +246,7 @@ class Brokers:
             raise LeaderNotAvailableError(*error.args) from error
 
     def turn(self, seconds: float) -> None:
-        """Let the network do what it can; wait for it at most this long."""
+        """Run the network loop for at most this long."""
         self.network.poll(timeout_ms=seconds * 1000)
 
     def ask(
@@ -258,10 +258,10 @@ class Brokers:
         node: int | None = None,
         seconds: float = SECONDS_MAX,
     ) -> Any:
-        """The answer to a request, of a coordinator, of a ``node``, or of any broker.
+        """Return the answer of a coordinator, a ``node``, or any broker to a request.
 
-        ``codes`` takes the errors from an answer. What passes (a coordinator moves, a connection
-        breaks) is asked again; KafkaError where it does not within ``seconds``, or may not pass.
+        ``codes`` returns an answer's errors. After a retriable one (a coordinator moves, a
+        connection breaks) it asks again; KafkaError after ``seconds``, or if it is not retriable.
         """
         self.connect(seconds)
         deadline = time.monotonic() + seconds
@@ -338,5 +338,5 @@ class Brokers:
 
 
 def first_error(codes: Iterable[int]) -> KafkaError | None:
-    """The first error among codes of an answer, None where all is well."""
+    """Return the first error among an answer's codes, None if there is none."""
     return next((for_code(code)() for code in codes if code), None)

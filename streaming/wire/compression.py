@@ -13,16 +13,16 @@ from streaming.arrow.ipc import SMALL
 from streaming.arrow.pieces import of_lengths
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
-"""By their numbers in a batch's attributes."""
+"""Compressions by their numbers in a batch's attributes."""
 
 LZ4_HEAD, BLOCK_HEAD = struct.Struct("<IBBB"), struct.Struct("<I")
 BLOCK_BYTES_MAX = 4 * 2**20
 STORED = 0x80000000
-"""In a block's size: it is not compressed."""
+"""The bit in a block's size that says that the block is not compressed."""
 
 
 def compressed(body: pa.Buffer, compression: str) -> pa.Buffer:
-    """The records as a batch of that compression has them."""
+    """Return the records in the form that a batch of this compression contains."""
     if compression == "none":
         return body
     if compression == "lz4":
@@ -31,9 +31,9 @@ def compressed(body: pa.Buffer, compression: str) -> pa.Buffer:
 
 
 def lz4_frame(blocks: Sequence[bytes | pa.Buffer], size: int) -> bytes:
-    """An LZ4 frame of independent blocks, which have this many bytes decompressed.
+    """Return an LZ4 frame of independent blocks; ``size`` is that of all, decompressed.
 
-    Its header says which size no block is above: 64 KiB, 256 KiB, 1 MiB or 4 MiB (4 to 7). The
+    Its header has the largest size of a block: 64 KiB, 256 KiB, 1 MiB or 4 MiB (4 to 7). The
     header's last byte is a checksum of the two before it.
     """
     code = _block_code(size)
@@ -42,7 +42,7 @@ def lz4_frame(blocks: Sequence[bytes | pa.Buffer], size: int) -> bytes:
 
 
 def lz4_blocks(body: pa.Buffer) -> list[bytes | pa.Buffer]:
-    """The bytes as blocks, each with its size before it; what gets no smaller is not compressed."""
+    """Return the bytes as blocks, each behind its size; a block that would not shrink is stored."""
     size = body.size
     block_size = 4 ** (_block_code(size) + 4)
     parts: list[bytes | pa.Buffer] = []
@@ -57,13 +57,13 @@ def lz4_blocks(body: pa.Buffer) -> list[bytes | pa.Buffer]:
 
 
 def stored_heads(sizes: Int64s) -> pa.Array:
-    """What stands before blocks of these sizes that are not compressed; nothing where it is 0."""
+    """Return the size fields of stored (not compressed) blocks; empty where a size is 0."""
     there = sizes > 0
     return of_lengths(there * 4, pa.py_buffer((sizes[there] | STORED).astype("<u4").tobytes()))
 
 
 def of_lz4_blocks(blocks: pa.Buffer, size: int) -> bytes:
-    """The bytes, this many, of which :func:`lz4_blocks` made these."""
+    """Return the bytes (``size`` of them) that :func:`lz4_blocks` made into these blocks."""
     return lz4.frame.decompress(lz4_frame([blocks], size)) if size else b""
 
 

@@ -1,6 +1,6 @@
-"""What of Kafka's records does not depend on their place: keys, values and headers, encoded.
+"""Encoding of what does not depend on a record's offset: keys, values and headers.
 
-For all rows at once, by Arrow's kernels; what rows share (dictionaries) is encoded once.
+Arrow's kernels encode all rows at once; what rows share (dictionaries) is encoded once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MINUS_ONE = b"\x01"
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A dictionary column, what it shares encoded once; ``counts`` are its headers, of those."""
+    """A dictionary column whose entries are encoded; ``counts``: each entry's headers."""
 
     indices: pa.Array
     known: pa.Array
@@ -38,7 +38,7 @@ class Shared:
 
     @staticmethod
     def of(column: pa.Array) -> Shared:
-        """Of bytes, with their lengths before them, or of headers."""
+        """Encode a dictionary of bytes (each behind its length) or of headers."""
         known = column.dictionary
         indices = column.indices
         if known.null_count:  # null by its value is null by its index
@@ -51,19 +51,19 @@ class Shared:
 
     @property
     def null_count(self) -> int:
-        """How many rows are null."""
+        """Return the number of null rows."""
         return int(self.indices.null_count)
 
     def is_valid(self) -> pa.Array:
-        """Which rows are not null."""
+        """Return which rows are not null."""
         return self.indices.is_valid()
 
     def slice(self, first: int, count: int) -> Shared:
-        """Some of the rows."""
+        """Return some of the rows."""
         return Shared(self.indices.slice(first, count), self.known, self.counts)
 
     def bytes(self, null: bytes) -> pa.Array:
-        """Each row's bytes, ``null`` where it is null."""
+        """Return each row's bytes, ``null`` where it is null."""
         taken = self.known.take(self.indices)
         return taken.fill_null(null) if taken.null_count else taken
 
@@ -74,9 +74,10 @@ Column: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What does not depend on a record's place: all of it in ``begin``, piece by piece, or, where
-    rows have blocks of lz4, what is before a value, its blocks, what is behind it; ``lengths`` are
-    without lz4.
+    """The parts of records that do not depend on their offsets.
+
+    ``begin`` has all of it; if rows have lz4 blocks, only what precedes a value: its blocks and
+    what follows them are apart. ``lengths`` are those without lz4.
     """
 
     begin: Sequence[Piece]
@@ -85,14 +86,14 @@ class Contents:
     end: pa.Array | None = None
 
     def take(self, order: pa.Array) -> Contents:
-        """The rows in another order."""
+        """Return the rows in another order."""
         begin, lengths = [joined(*self.begin).take(order)], self.lengths[order]
         if self.block is None or self.end is None:
             return Contents(begin, lengths)
         return Contents(begin, lengths, self.block.take(order), self.end.take(order))
 
     def numbered(self, numbers: pa.Array) -> pa.Array:
-        """Each record, or its blocks: two that are not compressed around those of its value."""
+        """Return each record, or its blocks: those of its value between two stored ones."""
         begin = joined(numbers, *self.begin)
         if self.block is None or self.end is None:
             return begin
@@ -101,7 +102,7 @@ class Contents:
 
 
 def contents(record: Sequence[Column], added: Sequence[tuple[str, Column]]) -> Contents:
-    """Of each row what does not depend on its place: key, value, number of headers, headers."""
+    """Encode each row's key, value, number of headers, and headers."""
     keys, *values, headers = record
     counts, own = _own_headers(headers)
     tail: list[Piece] = []
@@ -130,7 +131,7 @@ def contents(record: Sequence[Column], added: Sequence[tuple[str, Column]]) -> C
 
 
 def _own_headers(headers: pa.Array | Shared) -> tuple[Int64s, Piece]:
-    """How many headers each row has, and their bytes."""
+    """Return each row's number of headers, and their bytes."""
     if isinstance(headers, Shared):
         known = np.append(headers.counts, 0)  # the last is for null
         at = headers.indices.fill_null(len(known) - 1)
@@ -152,7 +153,7 @@ def _own_headers(headers: pa.Array | Shared) -> tuple[Int64s, Piece]:
 
 
 def _sized(column: pa.Array | Shared) -> list[Piece]:
-    """The column's bytes, each with its length before it; -1 is null."""
+    """Return the column's bytes, each behind its length; -1 is null."""
     if isinstance(column, Shared):
         return [column.bytes(MINUS_ONE)]
     lengths = pc.binary_length(column)
@@ -161,21 +162,21 @@ def _sized(column: pa.Array | Shared) -> list[Piece]:
 
 
 def _bytes_in(piece: Piece) -> Int64s:
-    """How many bytes each row has of it, or all of them have."""
+    """Return each row's number of bytes in a piece; one number if all share it."""
     if isinstance(piece, pa.Scalar):
         return np.asarray(len(piece.as_buffer()))
     return row_bytes(piece)
 
 
 def _numbers(numbers: NDArray[np.integer]) -> Piece:
-    """Varints of the numbers; one for all where they are equal."""
+    """Return the numbers as varints; one for all if they are equal."""
     if len(numbers) and (numbers == numbers[0]).all():
         return varints(numbers[:1])[0]
     return varints(numbers)
 
 
 def as_binary(column: pa.Array) -> pa.Array:
-    """Texts and numbers as bytes."""
+    """Return texts and numbers as bytes."""
     if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(column.indices, as_binary(column.dictionary))
     if pa.types.is_binary(column.type):

@@ -1,8 +1,8 @@
-"""Decompression of what brokers give, in bounded memory, whatever the bytes claim.
+"""Decompression of brokers' answers in bounded memory, whatever sizes the bytes claim.
 
-Each codec trusts a size somewhere: LZ4 the content size in a frame's head, Snappy the number that
-a block begins with, and all of them expand as far as the bytes say. So sizes are compared with
-what the codec can reach, and nothing grows beyond a limit.
+Each codec trusts a size: LZ4 the content size in a frame's head, Snappy the number at a block's
+begin, and all expand as far as the bytes say. So claimed sizes are compared with what the codec can
+reach, and nothing grows beyond a limit.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import lz4.frame
 import pyarrow as pa
 
 BODY_BYTES_MAX = 512 * 2**20
-"""The records of one batch. Clients compress 1 MiB at a time unless configured otherwise."""
+"""The most bytes of one batch's records. Clients compress 1 MiB at a time by default."""
 PIECE_BYTES, LZ4_PIECE_BYTES = 256 * 2**10, 32 * 2**20
-"""python-lz4 copies what is left of a frame for each piece."""
+"""The size of a piece. Large, as python-lz4 copies the rest of a frame for each piece."""
 ZSTD_HEAD = struct.Struct("<IBB")
-"""Magic number, flags, how far the frame looks back if the flags do not say: all of it."""
+"""Magic number, flags, window descriptor (without it the window is the whole frame)."""
 ZSTD_SINGLE_SEGMENT, ZSTD_WINDOW_MAX = 0x20, 17
-"""128 MiB, as an exponent above 10; the decoder takes no frame that looks back further."""
+"""128 MiB, as an exponent above 10: the largest window that the decoder accepts."""
 _damaged: set[str] = set()
-"""Codecs of which this process has met a damaged body."""
+"""Codecs for which this process has seen a damaged body."""
 GZIP_WINDOW = 16 + zlib.MAX_WBITS
-"""With gzip's head and checksum."""
+"""zlib's window bits for a stream with gzip's head and checksum."""
 LZ4_RATIO_MAX, SNAPPY_RATIO_MAX = 255, 64
-"""How much longer decompressed bytes are at most (Snappy: 64 bytes from a copy of 3)."""
+"""The largest ratio of decompressed to compressed bytes (Snappy: a copy of 3 gives 64)."""
 LZ4_HEAD = struct.Struct("<IBBQ")
 """Magic number, flags, block size; the content's size where the flags say so."""
 LZ4_HAS_SIZE = 0x08
@@ -39,10 +39,10 @@ SNAPPY_VARINT_BYTES_MAX = 5
 def decompressed(
     body: memoryview, compression: str, bytes_max: int = BODY_BYTES_MAX, *, old: bool = False
 ) -> bytes:
-    """Return the records that a batch has compressed.
+    """Return a batch's records, decompressed.
 
-    ``old``: messages of format 0, where LZ4's frames have another checksum in their heads.
-    ValueError where the bytes are damaged, or come to more than ``bytes_max``.
+    ``old``: messages of format 0, whose LZ4 frames have another checksum in their heads.
+    Raises ValueError if the bytes are damaged, or would expand beyond ``bytes_max``.
     """
     try:
         if compression == "snappy":
@@ -72,7 +72,7 @@ def _require(size: int, bytes_max: int) -> None:
 def _gzip(body: memoryview) -> Iterator[bytes]:
     """Decompress members, one behind the other.
 
-    By Python's zlib: Arrow's decoder keeps 35 KB for good wherever bytes are damaged.
+    With Python's zlib: Arrow's decoder leaks 35 KB for each damaged body.
     """
     member, rest, at = zlib.decompressobj(GZIP_WINDOW), b"", 0
     while rest or at < len(body):
@@ -93,8 +93,8 @@ def _gzip(body: memoryview) -> Iterator[bytes]:
 def _zstd(body: memoryview, bytes_max: int) -> Iterator[bytes]:
     """Decompress frames, one behind the other.
 
-    Arrow's stream keeps 6 KB for good wherever bytes are damaged. So once one was, the others are
-    looked at beforehand, which takes twice the time.
+    Arrow's stream leaks 6 KB for each damaged body. So once this process has seen one, the others
+    are checked beforehand, which takes twice the time.
     """
     if "zstd" in _damaged:
         _require_zstd(body, bytes_max)
@@ -108,9 +108,9 @@ def _zstd(body: memoryview, bytes_max: int) -> Iterator[bytes]:
 
 
 def _require_zstd(body: memoryview, bytes_max: int) -> None:
-    """Raise OSError where bytes are damaged, by the decoder for a known size, which keeps nothing.
+    """Raise OSError if bytes are damaged, with the decoder for a known size, which does not leak.
 
-    It says of whole frames that they come to another size, or are larger than its room.
+    Its errors about intact frames (another size, or no room for it) are ignored.
     """
     if len(body) > ZSTD_HEAD.size:
         _, flags, window = ZSTD_HEAD.unpack_from(body)
@@ -132,7 +132,7 @@ def _require_zstd(body: memoryview, bytes_max: int) -> None:
 
 
 def _lz4(body: memoryview, bytes_max: int) -> bytes:
-    """Decompress a frame at once where it cannot be too large, else piece by piece."""
+    """Decompress a frame at once if it cannot be too large, else piece by piece."""
     if len(body) >= LZ4_HEAD.size:
         _, flags, _, size = LZ4_HEAD.unpack_from(body)
         if flags & LZ4_HAS_SIZE:
@@ -156,9 +156,9 @@ def _lz4_pieces(body: memoryview) -> Iterator[bytes]:
 
 
 def _with_checksum(body: memoryview) -> memoryview:
-    """Give an LZ4 frame's head the checksum that the format wants.
+    """Give an LZ4 frame's head the checksum that the format requires.
 
-    Kafka's clients before 0.10 counted the magic number in; the byte is one of 256.
+    Kafka's clients before 0.10 included the magic number; the byte is found by trying all 256.
     """
     frame = bytearray(body)
     has_size = bool(frame[LZ4_DESCRIPTOR][0] & LZ4_HAS_SIZE)
@@ -169,11 +169,11 @@ def _with_checksum(body: memoryview) -> memoryview:
         except RuntimeError:
             continue
         return memoryview(frame)
-    raise ValueError("the frame's head is none")
+    raise ValueError("the frame's head is not valid")
 
 
 def _snappy(body: bytes) -> Iterator[bytes]:
-    """Java's frames: a head of 16 bytes, then blocks with their sizes; others write one block."""
+    """Decompress Java's frames (a head of 16 bytes, then sized blocks), or others' single block."""
     if not body.startswith(SNAPPY_HEAD):
         yield _snappy_block(body)
         return
@@ -187,7 +187,7 @@ def _snappy(body: bytes) -> Iterator[bytes]:
 
 
 def _snappy_block(block: bytes) -> bytes:
-    """A block begins with its size when decompressed (a varint), which Arrow asks for."""
+    """Decompress a block; it begins with its decompressed size (a varint), which Arrow needs."""
     size = shift = 0
     for byte in block[:SNAPPY_VARINT_BYTES_MAX]:
         size |= (byte & 0x7F) << shift

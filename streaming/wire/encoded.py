@@ -1,7 +1,7 @@
-"""What operators hand to the sink as record batches: encoded and compressed, but not numbered yet.
+"""Operators' output as record batches: encoded and compressed, but without sequence numbers yet.
 
-Compressed bytes are what goes through Spark, and they are compressed once. A table of records (see
-`streaming.arrow.output`) becomes a table of batches; the sink knows it by its columns.
+So records are compressed once, and Spark carries compressed bytes. A table of records (see
+`streaming.arrow.output`) becomes a table of batches; the sink recognises it by its columns.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ NUMBERS = [name for name in ENCODED.names if name not in ("body", "stamps")]
 def encoded(
     records: pa.Table, count: int, header: Callable[[str], str], compression: str, now_ms: int
 ) -> pa.Table:
-    """The records as ENCODED.
+    """Encode the records as a table of ENCODED.
 
-    ``count``: of the topic's partitions. ``header``: the full name of an added header. ``now_ms``:
-    the time of records without one. Where lz4 is wanted, blocks of large values stay unchanged.
+    ``count``: the topic's partitions. ``header`` returns the full name of an added header.
+    ``now_ms``: the time of records without one. With lz4, blocks of large values stay unchanged.
     """
     if has_blocks(records.schema) and not (compression == "lz4" and mostly_large(records)):
         records = plain_values(records)
@@ -48,7 +48,7 @@ def encoded(
     ]
     columns: dict[str, Any] = {name: [getattr(each, name) for each in finished] for name in NUMBERS}
     bodies = [each.body for each in finished]
-    # Not of memoryviews: pyarrow 26 never lets go of the bytes of those that it makes arrays of.
+    # Not of memoryviews: pyarrow 26 never releases the bytes of a memoryview in an array.
     lengths = np.array([each.size for each in bodies], np.int64)
     columns["body"] = of_lengths(lengths, pa.py_buffer(b"".join(bodies)))
     columns["stamps"] = [*stamps, *[None] * (len(finished) - len(stamps))]
@@ -56,14 +56,14 @@ def encoded(
 
 
 def batches_of(table: pa.Table) -> Iterator[RecordBatch]:
-    """The batches in a table of ENCODED."""
+    """Yield the batches in a table of ENCODED."""
     bodies = flat(table["body"])
     for at, row in enumerate(table.select(NUMBERS).to_pylist()):
         yield RecordBatch(body=bodies[at].as_buffer(), **row)
 
 
 def stamps_of(table: pa.Table) -> NDArray[np.int64]:
-    """The timestamps (ms) of the records in a table of ENCODED; none where they have Kafka's."""
+    """Return the timestamps (ms) of the records in a table of ENCODED; empty if Kafka sets them."""
     found = [
         from_bytes(stamps.as_buffer(), 1)[0][0] for stamps in table["stamps"] if stamps.is_valid
     ]
@@ -71,9 +71,9 @@ def stamps_of(table: pa.Table) -> NDArray[np.int64]:
 
 
 def partitions_in(records: pa.Table, count: Callable[[], int]) -> NDArray[np.int32]:
-    """Where records go: as they say, or by their keys among this many partitions.
+    """Return each record's partition: its own, or that of its key among ``count``.
 
-    Those without a key go where an empty key would.
+    A record without a key goes where an empty key would.
     """
     if "partition" in records.column_names:
         return np.asarray(plain(flat(records["partition"])).to_numpy(), np.int32)
@@ -81,7 +81,7 @@ def partitions_in(records: pa.Table, count: Callable[[], int]) -> NDArray[np.int
 
 
 def headers_in(records: pa.Table, header: Callable[[str], str]) -> list[tuple[str, pa.Array]]:
-    """The columns that are headers to add, with their full names."""
+    """Return the columns that are headers to add, with their full names."""
     return [
         (header(name.removeprefix(HEADER)), flat(records[name]))
         for name in records.column_names

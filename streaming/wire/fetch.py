@@ -12,9 +12,9 @@ from streaming.wire.bounds import READ_COMMITTED
 from streaming.wire.topology import id_of
 
 BY_NAME, BY_ID = 12, 13
-"""Versions of a request that name topics so."""
+"""Versions of the request with topics' names, and with their ids."""
 WAIT_MS = 500
-"""A broker waits this long for what is not there yet; what we ask for is there."""
+"""How long a broker waits for records that do not exist yet; requested offsets normally exist."""
 RESPONSE_BYTES_MAX = 8 * 2**20
 
 Topic = FetchRequest.FetchTopic
@@ -22,7 +22,7 @@ Partition = Topic.FetchPartition
 
 
 class Part(NamedTuple):
-    """What is asked of one partition; ``id``: the topic's, "" where it has none."""
+    """A request for one partition; ``id``: the topic's, "" if it has none."""
 
     home: TopicPartition
     id: str
@@ -32,10 +32,10 @@ class Part(NamedTuple):
 
 
 def fetch(parts: Iterable[Part], *, wait_ms: int = 0, bytes_max: int = RESPONSE_BYTES_MAX) -> Any:
-    """Return a request for these parts; it names topics by their ids where all have one.
+    """Return a request for these parts; it names topics by their ids if all have one.
 
-    ``wait_ms``: how long a broker waits for what is not there; WAIT_MS if it is 0. ``bytes_max``:
-    of an answer; one that has any records has a whole batch.
+    ``wait_ms``: how long a broker waits for new records; WAIT_MS if it is 0. ``bytes_max``: the
+    answer's; an answer with records has at least one complete batch.
     """
     topics: dict[str, Any] = {}
     are_known = True
@@ -66,7 +66,7 @@ def fetch(parts: Iterable[Part], *, wait_ms: int = 0, bytes_max: int = RESPONSE_
 
 
 def results(answer: Any, parts: Iterable[Part]) -> Iterator[tuple[TopicPartition, Any]]:
-    """Yield for each partition what the broker gave: `error_code`, `records`, …"""
+    """Yield each partition's result: `error_code`, `records`, …"""
     names = {id_of(each.id): each.home[0] for each in parts if each.id}
     for topic in answer.responses:
         for each in topic.partitions:

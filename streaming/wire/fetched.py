@@ -1,4 +1,4 @@
-"""Record batches as a broker gives them: whose records are wanted, checked and decompressed."""
+"""Record batches in a broker's answer: select the wanted ones, check and decompress them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ HEAD = struct.Struct(FRAME.format + CHECKED.format.removeprefix(">"))
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset's delta, first and latest
 timestamp, producer id, epoch, sequence, count."""
 CRC, CHECKED_FROM = FRAME.size - 4, FRAME.size
-"""Where the checksum is, and where begins what it covers."""
+"""Positions of the checksum, and of the first byte that it covers."""
 
 COMPRESSION, APPENDED, CONTROL = 0x07, 0x08, 0x20
 ABORT = 0
 
 LENGTH_MIN = {**dict(enumerate(old_messages.LENGTH_MIN)), 2: HEAD.size - BEFORE_LENGTH}
-"""Of a batch or message, by its format."""
+"""The least size of a batch or message, by its format."""
 RECORD_BYTES_MIN = 7
-"""Its size, attributes, two deltas, two sizes, and the number of its headers."""
+"""The least bytes of a record: size, attributes, two deltas, two sizes, number of headers."""
 NONSENSE = (ValueError, IndexError, OverflowError, struct.error)
-"""What decoders raise where bytes are not what they claim to be."""
+"""Errors that decoders raise on damaged bytes."""
 
 
 class Damaged(ValueError):  # noqa: N818  (says what the bytes are)
@@ -45,13 +45,13 @@ class Damaged(ValueError):  # noqa: N818  (says what the bytes are)
 
 
 class Unreadable(Exception):  # noqa: N818  (likewise)
-    """The same with its place: a topic's number, a partition, an offset, and why."""
+    """Damaged bytes with their topic's number, partition and offset, and the reason."""
 
 
 class Head(NamedTuple):
-    """One batch in a partition's bytes: where it lies, and what its header says.
+    """One batch in a partition's bytes: its position and its header.
 
-    In formats 0 and 1 nothing says where it begins; ``first`` is then the least that it can be.
+    Formats 0 and 1 do not state the first offset; ``first`` is then the least possible one.
     """
 
     begin: int
@@ -68,7 +68,7 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a broker gave of one partition; wanted are offsets from ``first`` to before ``stop``.
+    """A broker's answer for one partition; wanted are offsets from ``first`` to before ``stop``.
 
     ``topic`` is a number. ``aborted``: producer id and first offset of each aborted transaction.
     """
@@ -88,9 +88,9 @@ def fetched(
     data: bytes,
     aborted: Sequence[tuple[int, int]] = (),
 ) -> Fetched:
-    """Return what a broker gave of a place (topic, partition) where offsets were wanted.
+    """Return the wanted batches in a broker's answer for a place (topic, partition).
 
-    Unreadable where these are no record batches that reach the first of them.
+    Raises Unreadable if the bytes are not record batches that reach the first wanted offset.
     """
     first, stop = wanted
     try:
@@ -98,14 +98,14 @@ def fetched(
     except Damaged as error:
         raise Unreadable(*place, max(error.offset, first), error.why) from error
     if not heads:
-        raise Unreadable(*place, first, f"it is longer than the {len(data):,} bytes that came")
+        raise Unreadable(*place, first, f"it is longer than the {len(data):,} bytes of the answer")
     if heads[-1].last < first:
-        raise Unreadable(*place, first, f"what came ends with offset {heads[-1].last}")
+        raise Unreadable(*place, first, f"the answer ends with offset {heads[-1].last}")
     return Fetched(*place, first, stop, data, heads, aborted)
 
 
 def heads_in(data: bytes) -> list[Head]:
-    """The whole batches in a partition's bytes; the last one may be cut off. Raises Damaged."""
+    """Return the complete batches in a partition's bytes; the last may be cut. Raises Damaged."""
     heads: list[Head] = []
     begin, size, after = 0, len(data), 0
     while begin + old_messages.HEAD.size <= size:
@@ -139,12 +139,11 @@ def _head(data: bytes, begin: int, end: int) -> Head:
 def tables(
     parts: Iterable[Fetched], bytes_max: int, schema: pa.Schema = RECORD
 ) -> Iterator[pa.Table]:
-    """The wanted records as rows of ``schema``, by partition as given, in order of offset.
+    """Yield the wanted records as rows of ``schema`` (RECORD or TYPED_RECORD), in order of offset.
 
-    It is RECORD or TYPED_RECORD.
-
-    A table ends with the record batch that reaches this many bytes, or with an answer's end when it
-    has half of them: the next one lies elsewhere in memory. Raises Unreadable.
+    Partitions keep the order of ``parts``. A table ends with the record batch that reaches
+    ``bytes_max``, or with an answer's end once it has half of that: the next answer lies elsewhere
+    in memory. Raises Unreadable.
     """
     bodies: list[Body] = []
     omitted: list[Omitted] = []
@@ -178,7 +177,7 @@ def tables(
 
 
 def _committed(part: Fetched) -> Iterator[Head]:
-    """Batches with wanted records: no markers, and nothing of aborted transactions (KIP-98)."""
+    """Yield the batches with wanted records, without markers and aborted transactions (KIP-98)."""
     waiting = sorted(part.aborted, key=lambda each: each[1], reverse=True)
     aborted: set[int] = set()
     for head in part.heads:
@@ -200,7 +199,7 @@ def _committed(part: Fetched) -> Iterator[Head]:
 
 
 def _is_abort(part: Fetched, head: Head) -> bool:
-    """A marker's record: its key is a version and the kind (int16 each)."""
+    """Return whether a marker aborts: its record's key is a version and the kind (int16 each)."""
     at = head.begin + HEAD.size
     try:
         _, at = varint(part.data, at)  # size
@@ -209,7 +208,7 @@ def _is_abort(part: Fetched, head: Head) -> bool:
             _, at = varint(part.data, at)
         (kind,) = struct.unpack_from(">h", part.data, at + 2)
     except NONSENSE as error:
-        raise _unreadable(part, head, f"it is no marker of a transaction ({error})") from error
+        raise _unreadable(part, head, f"it is not a valid transaction marker ({error})") from error
     return bool(kind == ABORT)
 
 
@@ -217,11 +216,11 @@ def _check(part: Fetched, head: Head) -> None:
     checked = head.begin + CHECKED_FROM
     (crc,) = struct.unpack_from(">I", part.data, head.begin + CRC)
     if google_crc32c.value(pa.py_buffer(part.data).slice(checked, head.end - checked)) != crc:
-        raise _unreadable(part, head, "its checksum is another")
+        raise _unreadable(part, head, "its checksum does not match")
 
 
 def body_of(part: Fetched, head: Head) -> Body:
-    """A batch's records, decompressed."""
+    """Return a batch's records, decompressed."""
     begin = head.begin + HEAD.size
     compression = head.attributes & COMPRESSION
     if compression == 0:
@@ -256,7 +255,7 @@ def _records_of(bodies: Sequence[Body], omitted: Sequence[Omitted], schema: pa.S
 
 
 def _old_records(part: Fetched, head: Head, schema: pa.Schema) -> pa.Table:
-    """The wanted ones of a message of format 0 or 1."""
+    """Return the wanted records of a message of format 0 or 1."""
     try:
         found = old_messages.messages(memoryview(part.data)[head.begin : head.end])
     except NONSENSE as error:

@@ -1,8 +1,8 @@
 """SASL's GSSAPI (Kerberos) on kafka-python's connections, with a keytab and a principal.
 
-kafka-python comes as the principal that the environment names (a ticket of kinit's, or the keytab
-that KRB5_CLIENT_KTNAME names). Where properties name a principal or a keytab, MIT Kerberos gets
-tickets with them by itself, and new ones before they end.
+By itself kafka-python authenticates as the environment's principal (kinit's ticket, or the keytab
+of KRB5_CLIENT_KTNAME). If properties name a principal or a keytab, MIT Kerberos gets tickets with
+them, and renews these before they expire.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from streaming.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """As whom we come to which service; travels in kafka-python's `sasl_kerberos_name`."""
+    """Our principal and the service; passed on in kafka-python's `sasl_kerberos_name`."""
 
     service: str
     principal: str | None
     keytab: str | None
 
     def credentials(self) -> Any:
-        """Return what a security context begins with; GSSError where there is none."""
+        """Return the credentials for a security context; GSSError if there are none."""
         import gssapi  # noqa: PLC0415  (optional)
 
         name = None
@@ -71,7 +71,7 @@ register_sasl_mechanism("GSSAPI", Kerberos, overwrite=True)
 
 
 def login(words: Mapping[str, str]) -> Login:
-    """Return the login that librdkafka's words describe; ConfigError without Python's gssapi."""
+    """Return the login that librdkafka's properties describe; ConfigError without `gssapi`."""
     if importlib.util.find_spec("gssapi") is None:
         raise ConfigError(
             "kafka.properties: sasl.mechanism = GSSAPI needs Python's gssapi, which is not "

@@ -1,10 +1,10 @@
 """Requests to the leaders of partitions: what is in flight, and leaders that move.
 
-A partition has one request in flight, whichever broker that went to: who leads it since then is
-asked when the answer has come, or the connection has ended. So two answers never speak of the same
-work. A broker has one request in flight, too: what there is to ask of it meanwhile goes together.
+A partition has one request in flight, whichever broker it went to: a new leader is asked only when
+the answer has arrived or the connection has ended. So two answers never concern the same work. A
+broker has one request in flight, too: whatever it is to be asked meanwhile goes into the next one.
 
-What is asked, and what an answer means, is a subclass's matter.
+Subclasses make the requests and handle the answers.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from streaming.wire.brokers import LOOK_AGAIN_SECONDS, Brokers
 
 @dataclass(slots=True)
 class PartitionRequests(ABC):
-    """Sends requests and hears answers, in :meth:`poll`.
+    """Sends requests and handles answers, in :meth:`poll`.
 
-    ``stale_topics``: whose leaders are unknown, or no longer known. ``last_error``: of a request.
-    ``failure``: what ends the work. ``unanswered``: how many requests got no answer; each may still
-    arrive at a broker.
+    ``stale_topics``: topics whose leaders have to be looked up. ``last_error``: of a request.
+    ``failure``: the error that ends the work. ``unanswered``: the number of requests without an
+    answer; each may still reach a broker.
     """
 
     brokers: Brokers
@@ -42,16 +42,16 @@ class PartitionRequests(ABC):
 
     @abstractmethod
     def _wanted(self) -> Iterable[TopicPartition]:
-        """Return the partitions that something is to be asked of, also those in flight."""
+        """Return the partitions with something to request, also those in flight."""
 
     @abstractmethod
     def _request(self, node: int, partitions: list[TopicPartition]) -> None:
         """Ask a broker about some of these partitions, with :meth:`_ask`."""
 
     def poll(self, seconds: float = 0) -> None:
-        """Send what can be sent now, and hear answers, for which it waits at most this long.
+        """Send what can be sent now, and handle answers; wait for them at most this long.
 
-        KafkaError where a broker refused something for good; what an answer's handling raised.
+        Raises KafkaError if a broker refused a request for good, or what handling an answer raised.
         """
         if time.monotonic() >= self.rest_until:
             if self.stale_topics:
@@ -68,7 +68,7 @@ class PartitionRequests(ABC):
         partitions: list[TopicPartition],
         answered: Callable[[Any], None],
     ) -> None:
-        """Send a request about these partitions; ``answered`` gets what the broker answers."""
+        """Send a request about these partitions; call ``answered`` with the broker's answer."""
         self.busy_nodes.add(node)
         self.in_flight.update(partitions)
         try:
@@ -80,7 +80,7 @@ class PartitionRequests(ABC):
         future.add_errback(partial(self._lost, node, partitions))
 
     def _refused(self, topic: str, error: KafkaError) -> None:
-        """Note that a broker did not do what was asked, perhaps as it does not lead."""
+        """Note that a broker refused a request, perhaps because it is not the leader."""
         self.stale_topics.add(topic)
         self._failed(error)
 
@@ -118,11 +118,11 @@ class PartitionRequests(ABC):
         self._settle(node, partitions)
         try:
             answered(answer)
-        except Exception as error:  # noqa: BLE001  (who calls this back logs it, and goes on)
+        except Exception as error:  # noqa: BLE001  (the caller would only log it and go on)
             self.failure = self.failure or error
 
     def _lost(self, node: int, partitions: list[TopicPartition], error: KafkaError) -> None:
-        """Note that a request has no answer; what became of it is not known."""
+        """Note that a request got no answer; whether it took effect is not known."""
         self._settle(node, partitions)
         self.unanswered += not isinstance(error, NodeNotReadyError)  # which was not sent
         self.stale_topics.update(topic for topic, _ in partitions)

@@ -44,16 +44,16 @@ class Message(NamedTuple):
 
     @property
     def timestamp_type(self) -> int:
-        """Who set the timestamp, as Kafka's clients number it."""
+        """Return whether the producer or the broker set the timestamp, numbered as in clients."""
         if self.magic == 0:
             return NO_TIMESTAMP
         return LOG_APPEND_TIME if self.attributes & APPENDED else CREATE_TIME
 
 
 def messages(data: memoryview) -> list[Message]:
-    """Return what is in one message of format 0 or 1, which may be compressed.
+    """Return the message, or the messages in it if it is compressed (format 0 or 1).
 
-    ValueError where the bytes are damaged.
+    Raises ValueError if the bytes are damaged.
     """
     (outer,) = _set_of(data)
     codec = outer.attributes & CODEC
@@ -80,7 +80,7 @@ def messages(data: memoryview) -> list[Message]:
 
 
 def _set_of(data: memoryview) -> Iterator[Message]:
-    """The messages that lie one behind the other."""
+    """Yield the messages of a set."""
     at = 0
     while at < len(data):
         if at + HEAD.size > len(data):
@@ -90,7 +90,7 @@ def _set_of(data: memoryview) -> Iterator[Message]:
         if magic not in (0, 1) or length < LENGTH_MIN[magic] or end > len(data):
             raise ValueError(f"format {magic} and a length of {length:,} bytes cannot be")
         if zlib.crc32(data[at + CHECKED_FROM : end]) != crc:
-            raise ValueError("its checksum is another")
+            raise ValueError("its checksum does not match")
         (attributes,) = ATTRIBUTES.unpack_from(data, at + HEAD.size)
         timestamp, at = -1, at + HEAD.size + ATTRIBUTES.size
         if magic:
@@ -103,7 +103,7 @@ def _set_of(data: memoryview) -> Iterator[Message]:
 
 
 def _sized(data: memoryview, at: int, end: int) -> tuple[bytes | None, int]:
-    """A key or value that begins here, and the place behind it."""
+    """Return the key or value at a position, and the position behind it."""
     if at + SIZE.size > end:
         raise ValueError("its key or value is missing")
     (size,) = SIZE.unpack_from(data, at)

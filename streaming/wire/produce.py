@@ -1,4 +1,4 @@
-"""Produce requests: record batches for partitions of one leader, and what it answers of each."""
+"""Produce requests: record batches for partitions of one leader, and its answer about each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def produce(
 
 
 def results(answer: Any) -> Iterator[tuple[TopicPartition, Any]]:
-    """Yield for each partition what became of its batch: `error_code`, `record_errors`, …"""
+    """Yield each partition's result: `error_code`, `record_errors`, …"""
     for topic in answer.responses:
         for each in topic.partition_responses:
             yield (topic.name, each.index), each

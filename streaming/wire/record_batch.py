@@ -15,7 +15,7 @@ A batch; numbers are big-endian, and what stands behind the checksum is covered 
     max timestamp         int64     ms
     producer id           int64     -1: none
     producer epoch        int16
-    base sequence         int32     the first record's number in its producer's line
+    base sequence         int32     the first record's sequence number of its producer
     count                 int32     of records
     records                         compressed together
 
@@ -28,10 +28,10 @@ A record; numbers are zigzag varints:
     key, value                      each a length (-1: null) and its bytes
     headers                         their number; each a name and a value, as key and value are
 
-What does not depend on a record's place (key, value, headers) is encoded for all rows at once; then
-rows are put in order of partition, cut into batches, and each row gets its numbers. The data buffer
-of the result is the batches' bodies, one behind the other; of rows with blocks
-(`streaming.wire.blocks`) what is in their frames.
+What does not depend on a record's offset (key, value, headers) is encoded for all rows at once.
+Then rows are sorted by partition, cut into batches, and each row gets its deltas. The data buffer
+of the result is the batches' bodies, one behind the other; for rows with blocks
+(`streaming.wire.blocks`), the content of their frames.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ from streaming.wire.compression import (
 from streaming.wire.contents import Contents, Shared, as_binary, contents
 
 BODY_BYTES_MAX = 1_000_000
-"""Of a batch's records, uncompressed; a larger record stands alone. Topics take 1,048,588 bytes by
-default."""
+"""The most bytes of a batch's records, uncompressed; a larger record has a batch of its own. Topics
+accept 1,048,588 bytes by default."""
 
 ENCODED_BYTES_MAX = 32 * 2**20
-"""Of what is encoded at once, so that memory does not grow with what an operator hands over."""
+"""The most bytes encoded at once, so that memory does not grow with an operator's output."""
 
 TRANSACTIONAL = 0x10
 HEAD = struct.Struct(">qiibI")  # base offset, length, leader's epoch, format, checksum
@@ -76,11 +76,11 @@ CHECKED = struct.Struct(">hiqqqhii")  # what the checksum covers, in front of th
 
 SEQUENCES = 2**31
 NUMBERS_BYTES_MAX = 21
-"""Of a record's length, attributes and deltas."""
+"""The most bytes of a record's length, attributes and deltas."""
 FRAMED_BYTES_MAX = 16
-"""Of a record's share in a frame of lz4 where none of its blocks became smaller."""
+"""The most bytes that a record adds to its size in an lz4 frame if no block shrinks."""
 PIECE_MAX = BLOCK_BYTES_MAX // 2
-"""A key or headers of more bytes do not go into a block."""
+"""The most bytes of a key, or of headers, in a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +96,17 @@ class RecordBatch:
 
     @property
     def size(self) -> int:
-        """How many bytes it has when it is finished."""
+        """Return the size of the finished batch in bytes."""
         return HEAD.size + CHECKED.size + len(self.body)
 
     def compressed(self, compression: str) -> RecordBatch:
-        """The same with its body compressed; one of blocks is compressed already, with lz4."""
+        """Return the batch with a compressed body; one of blocks is compressed already (lz4)."""
         if self.compression == compression:
             return self
         return replace(self, body=compressed(self.body, compression), compression=compression)
 
     def finished(self, producer: tuple[int, int], sequence: int, *, transactional: bool) -> bytes:
-        """The batch as Kafka takes it; ``producer`` is an id and its epoch."""
+        """Return the batch's bytes for Kafka; ``producer`` is an id and its epoch."""
         checked = CHECKED.pack(
             COMPRESSIONS.index(self.compression) | TRANSACTIONAL * transactional,
             self.count - 1,
@@ -127,12 +127,12 @@ def batches(
     added: Sequence[tuple[str, pa.Array]],
     now_ms: int,
 ) -> Iterator[RecordBatch]:
-    """The rows as batches: each partition's in the table's order.
+    """Encode the rows as batches: each partition's in the table's order.
 
     ``table`` has the columns `key`, `value`, `headers` and perhaps `timestamp` (ms, else
-    ``now_ms``); ``added`` are names and columns (binary, text or integer) of headers behind the
-    rows' own, where they are not null. Columns may be dictionaries. Of a table with blocks (see
-    `streaming.wire.blocks`) the batches are lz4's.
+    ``now_ms``). ``added``: names and columns (binary, text or integer) of headers that follow the
+    rows' own where not null. Columns may be dictionaries. Batches of a table with blocks (see
+    `streaming.wire.blocks`) are compressed with lz4.
     """
     if not len(table):
         return
@@ -155,9 +155,9 @@ def batches(
 
 
 def rows_within(table: pa.Table, rows_max: int, bytes_max: int) -> tuple[int, int]:
-    """Return how many of a table's first rows fit, one at least, and about their bytes.
+    """Return how many of a table's first rows fit (at least one), and their approximate bytes.
 
-    Of rows that share their bytes (dictionaries) each counts with all of its own.
+    Rows that share their bytes (dictionaries) each count in full.
     """
     columns = [flat(column) for column in table.slice(0, max(rows_max, 1)).columns]
     size = sum(_bytes_max(column) for column in columns)
@@ -169,17 +169,17 @@ def rows_within(table: pa.Table, rows_max: int, bytes_max: int) -> tuple[int, in
 
 
 def records_in(data: bytes) -> int:
-    """How many records a finished batch has, by its head."""
+    """Return the number of records that a finished batch's head states."""
     return int.from_bytes(data[HEAD.size + CHECKED.size - 4 :][:4], "big")
 
 
 def next_sequence(sequence: int, count: int) -> int:
-    """The sequence number behind ``count`` records; Kafka's run to 2^31 - 1 and start again."""
+    """Return the sequence number after ``count`` more records; 0 follows 2^31 - 1."""
     return (sequence + count) % SEQUENCES
 
 
 def _cut(chunk: Contents, times: Int64s, partitions: NDArray[np.int32]) -> Iterator[RecordBatch]:
-    """Rows in order of partition, numbered, cut into batches."""
+    """Cut rows in order of partition into batches, and add their deltas."""
     if (np.diff(partitions) < 0).any():
         order = order_by(partitions)
         chunk, times, partitions = chunk.take(order), times[order], partitions[order]
@@ -205,7 +205,7 @@ def _cut(chunk: Contents, times: Int64s, partitions: NDArray[np.int32]) -> Itera
 
 
 def _first_rows(sizes: Int64s, partitions: NDArray[np.int32]) -> list[int]:
-    """The first row of each batch: a new partition's, or where the last one is full."""
+    """Return the first row of each batch: a new partition's, or where the last one is full."""
     ends = np.cumsum(sizes)
     bounds = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(sizes)]
     first = []
@@ -218,13 +218,13 @@ def _first_rows(sizes: Int64s, partitions: NDArray[np.int32]) -> list[int]:
 
 
 def _first_beyond(ends: Int64s, row: int, limit: int) -> int:
-    """The first row behind ``row`` that is not within ``limit`` of where that begins."""
+    """Return the first row behind ``row`` that ends more than ``limit`` bytes after its begin."""
     before = int(ends[row - 1]) if row else 0
     return max(int(np.searchsorted(ends, before + limit, side="right")), row + 1)
 
 
 def _slices(columns: Sequence[pa.Array]) -> Iterator[slice]:
-    """Runs of rows whose columns have few enough bytes to be encoded at once."""
+    """Yield runs of rows whose columns have few enough bytes to be encoded at once."""
     count = len(columns[0])
     if sum(_bytes_max(column) for column in columns) <= ENCODED_BYTES_MAX:
         yield slice(0, count)
@@ -242,7 +242,7 @@ def _most(column: pa.ChunkedArray) -> int:
 
 
 def _bytes_max(column: pa.Array) -> int:
-    """No fewer bytes than the rows take."""
+    """Return an upper bound of the bytes that the rows take."""
     if pa.types.is_dictionary(column.type):
         return len(column) * int(row_bytes(column.dictionary).max(initial=0))
     return int(column.nbytes)

@@ -1,7 +1,7 @@
 """The records of Kafka's batches (message format 2) as columns.
 
-Where records lie is found for all batches together, a record of each at a time; what they consist
-of, for all records together; and each column is gathered at once.
+The positions of records are found for all batches together, one record of each batch at a time.
+Their fields are then decoded for all records together, and each column is gathered at once.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from streaming.arrow.schemas import (
 Bytes = NDArray[np.uint8]
 
 FEW = 16
-"""So few rows with more headers are stepped through one by one."""
+"""Once at most this many rows have further headers, these are read one by one."""
 FEW_BATCHES = 80
-"""So few batches as well: a step through all of them takes as long as through 80 records."""
+"""At most this many batches are read record by record: a vectorised step costs as much as 80
+records."""
 STRETCH = 64
-"""About how many records of a batch are found one after the other, beside those of other stretches.
-"""
+"""About the number of records in a stretch; stretches of a batch are searched side by side."""
 WINDOWS_SHARE, GUESSES_MAX = 4, 16
-"""Which share of all bytes is looked at, and how many places are tried for each stretch, at most:
-beyond that records are found one by one. Bytes may be hostile."""
+"""The most bytes (a share of all) and candidates (for each stretch) that are searched; beyond that
+records are found one by one. Bytes may be hostile."""
 USUAL_BYTES_MAX = 700
-"""Larger records are so few that finding them one by one takes less than guessing."""
+"""Records larger than this are so few that finding them one by one is faster than guessing."""
 VARINT_BITS_MAX = 70
 NUMBERS_BYTES = 40
-"""No fewer bytes than a size, the attributes and two deltas may have."""
+"""The most bytes that a size, the attributes and two deltas can take."""
 
 Omitted = tuple[int, ...]
 """Fields of a batch that its records omit: number of records, topic, partition, base offset, first
@@ -63,9 +63,9 @@ def columns(
 
     ``omitted[i]``: the fields of batch i that its records omit.
 
-    With TYPED_RECORD as ``schema`` rows have the type of their timestamps besides. Values are not
-    copied yet: they are a dictionary, whose other entries are what lies between.
-    ValueError, IndexError or OverflowError where the bytes are no records. No batch is empty.
+    With TYPED_RECORD as ``schema`` rows also have the type of their timestamps. Values are not
+    copied: they are a dictionary whose unused entries are the bytes between them.
+    Raises ValueError, IndexError or OverflowError if the bytes are not records. No batch is empty.
     """
     whole, begin = _in_one(bodies)
     data = np.frombuffer(whole, np.uint8)
@@ -106,7 +106,7 @@ def columns(
 
 
 def _in_one(bodies: Sequence[Body]) -> tuple[bytes, Int64s]:
-    """Bytes that have all bodies, and where each begins; one answer's stay where they are."""
+    """Return the bytes of all bodies and where each begins; bodies of one answer are not copied."""
     data = bodies[0].data
     if all(each.data is data for each in bodies):
         return data, np.array([each.begin for each in bodies])
@@ -116,9 +116,9 @@ def _in_one(bodies: Sequence[Body]) -> tuple[bytes, Int64s]:
 
 
 def varints(data: Bytes, at: Int64s, *, guess: bool = False) -> tuple[Int64s, Int64s]:
-    """The zigzag varints at these places, and the places behind them.
+    """Return the zigzag varints at these positions, and the positions behind them.
 
-    ``guess``: one may be no number, and is any then.
+    ``guess``: a position may hold no varint; its number is then arbitrary.
     """
     byte = data[at]
     value = (byte & 0x7F).astype(np.int64)
@@ -141,7 +141,7 @@ def varints(data: Bytes, at: Int64s, *, guess: bool = False) -> tuple[Int64s, In
 
 
 def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """One of them."""
+    """Return the zigzag varint at a position, and the position behind it."""
     value = shift = 0
     while shift < VARINT_BITS_MAX:
         byte = data[at]
@@ -154,10 +154,10 @@ def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def _places(whole: bytes, begin: Int64s, sizes: Int64s, records: Int64s) -> tuple[Int64s, Int64s]:
-    """Where each record begins (behind its size), and its size; by batch.
+    """Return where each record begins (behind its size), and its size; in order of batch.
 
-    ``begin``: where each batch's first record's size is. Batches of many records are found in
-    stretches, side by side, where each ends at the next one's beginning; else record by record.
+    ``begin``: the position of each batch's first size. Batches of many records are searched in
+    stretches, side by side, if each ends where the next one begins; else record by record.
     """
     with suppress(ValueError, IndexError):
         guessed, counts, is_first = _stretches(whole, begin, begin + sizes, records)
@@ -171,10 +171,10 @@ def _places(whole: bytes, begin: Int64s, sizes: Int64s, records: Int64s) -> tupl
 def _stretches(
     whole: bytes, begin: Int64s, stop: Int64s, records: Int64s
 ) -> tuple[Int64s, Int64s, Bools]:
-    """Where stretches of records may begin, how many each has, and which is its batch's first.
+    """Return where stretches may begin, their numbers of records, and which are a batch's first.
 
-    A guess: behind a size is a zero (the attributes), and the record that follows has the next
-    offset. How many records come before is the offset's distance to the first one's.
+    A guess: a zero (the attributes) follows a size, and the record behind it has the next offset.
+    The offset delta is the number of records before.
     """
     usual = int(np.median((stop - begin) // records))
     look, width = usual * 3 // 2 + NUMBERS_BYTES, 1 + (usual >= 1 << 6) + (usual >= 1 << 13)
@@ -211,13 +211,13 @@ def _stretches(
 
 
 def _may_begin(windows: Bytes, width: int) -> Bools:
-    """Where the bytes of rows look like a size of this width and a zero behind it."""
+    """Return whether each row's bytes look like a size of this width with a zero behind it."""
     found: Bools = (windows[:, width:] == 0) & (windows[:, width - 1 : -1] < 0x80)
     return found & (windows[:, :-width] >= 0x80) if width > 1 else found
 
 
 def _offset_at(data: Bytes, at: Int64s, stop: Int64s) -> tuple[Int64s, Int64s]:
-    """The offset's delta of the record whose size is here, and the place behind it; -1: none is."""
+    """Return the offset delta of the record whose size is here (-1: no record), and its end."""
     size, at = varints(data, np.minimum(at, stop - NUMBERS_BYTES), guess=True)
     is_record = (size > 0) & (size <= stop - at) & (data[at] == 0)
     _, p = varints(data, at + 1, guess=True)
@@ -226,7 +226,7 @@ def _offset_at(data: Bytes, at: Int64s, stop: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def _walked(whole: bytes, begin: Int64s, records: Int64s) -> tuple[Int64s, Int64s]:
-    """Records from one to the next; a step finds one record of each batch or stretch."""
+    """Find records by going from one to the next; a step finds one of each batch or stretch."""
     first = np.cumsum(records) - records
     data = np.frombuffer(whole, np.uint8)
     at, size = np.empty((2, int(records.sum())), np.int64)
@@ -263,7 +263,7 @@ def _begins(data: bytes, at: int, count: int) -> list[int]:
 
 
 def _headers(data: Bytes, at: Int64s) -> tuple[pa.Array, Int64s]:
-    """The headers that begin at these places, null where there are none; the places behind."""
+    """Return the headers at these positions, null where there are none; the positions behind."""
     count, p = varints(data, at)
     if (count < 0).any() or count.sum() > len(data):
         raise ValueError("a wrong number of headers")
@@ -301,17 +301,17 @@ def _headers(data: Bytes, at: Int64s) -> tuple[pa.Array, Int64s]:
 
 
 def _gathered(data: Bytes, at: Int64s, size: Int64s) -> pa.Array:
-    """What lies at these places, which ascend; null where the size is negative."""
+    """Return the bytes at these ascending positions; null where the size is negative."""
     return _found(data, at, size).dictionary_decode()
 
 
 def _found(data: Bytes, at: Int64s, size: Int64s) -> pa.DictionaryArray:
-    """The same, without a copy."""
+    """Return the same as :func:`_gathered` as a dictionary, without a copy."""
     rows = len(at)
     bounds = np.stack([at, at + np.maximum(size, 0)], axis=1).ravel()
     if rows and (bounds[-1] > min(len(data), 2**31 - 1) or (np.diff(bounds) < 0).any()):
         raise ValueError("one lies in another")
-    # Elements by turns: one that is wanted, and what lies before the next.
+    # Elements alternate: a wanted one, then the bytes up to the next.
     every = pa.Array.from_buffers(
         pa.binary(),
         max(2 * rows - 1, 0),
@@ -324,7 +324,7 @@ def _found(data: Bytes, at: Int64s, size: Int64s) -> pa.DictionaryArray:
 
 
 def _text(keys: pa.Array) -> pa.Array:
-    """Headers' names, "" where there is none; bytes that are no UTF-8 as Java reads them."""
+    """Return headers' names, "" where there is none; invalid UTF-8 is replaced as Java does."""
     keys = keys.fill_null(b"")
     try:
         return keys.cast(pa.string())

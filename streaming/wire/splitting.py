@@ -1,4 +1,4 @@
-"""Finished record batches taken apart again, where Kafka does not take them whole."""
+"""Splitting of finished record batches that Kafka refuses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMPRESSION = 0x07
 
 
 def unfinished(data: bytes, partition: int) -> tuple[RecordBatch, int]:
-    """Return the batch that `RecordBatch.finished` made into these bytes, and its number."""
+    """Return the batch of these bytes (the inverse of `finished`), and its sequence number."""
     attributes, last, first_ms, latest_ms, _, _, sequence, _ = CHECKED.unpack_from(data, HEAD.size)
     body = pa.py_buffer(data).slice(HEAD.size + CHECKED.size)
     compression = COMPRESSIONS[attributes & COMPRESSION]
@@ -33,7 +33,7 @@ def records_in(batch: RecordBatch) -> pa.Table:
 
 
 def taken(batch: RecordBatch, records: pa.Table, rows: Iterable[int]) -> Iterator[RecordBatch]:
-    """Encode some of a batch's records as one again; as several where they are much."""
+    """Encode some of a batch's records again; as several batches if they are too large for one."""
     part = records.take(pa.array(rows, pa.int64()))
     partitions = np.full(len(part), batch.partition, np.int32)
     for smaller in batches(part, partitions, (), batch.first_ms):

@@ -1,4 +1,4 @@
-"""What gives connections their tokens for SASL's OAUTHBEARER."""
+"""The provider of tokens for SASL's OAUTHBEARER."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
-    """Asked by kafka-python for each connection: `token()`, and what goes with it, `extensions()`.
+    """Gives kafka-python the `token()` and its `extensions()` for each connection.
 
-    A connection takes no other class.
+    kafka-python accepts only a subclass of its own AbstractTokenProvider.
     """

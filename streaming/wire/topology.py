@@ -1,4 +1,4 @@
-"""What brokers say of topics: their ids, their partitions, and who leads these since when."""
+"""Topics' ids, partitions, leaders and leader epochs, from brokers' answers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from streaming.places import TopicPartition
 
 @dataclass(slots=True)
 class Topology:
-    """The newest that is known of some topics.
+    """The newest known metadata of some topics.
 
-    ``leaders`` are brokers, ``epochs`` count the elections of a partition's leaders (-1: unknown),
-    ``ids`` are Kafka's own (KIP-516; "" where a broker gives none), ``partitions`` ascend.
-    ``version`` grows with every change.
+    ``leaders`` are brokers, ``epochs`` are leader epochs (-1: unknown), ``ids`` are topic ids
+    (KIP-516; "" if a broker gives none), ``partitions`` ascend. ``version`` grows with every
+    change.
     """
 
     leaders: dict[TopicPartition, int] = field(default_factory=dict)
@@ -27,10 +27,10 @@ class Topology:
     version: int = 0
 
     def update(self, topics: Iterable[Any]) -> None:
-        """Take over what an answer says of its topics, those with an error left out.
+        """Take over an answer's topics, except those with an error.
 
-        A broker that is behind may tell of older leaders than are known; these are passed over, as
-        long as the topic is the same.
+        A broker that lags may return older leaders than are known; these are ignored while the
+        topic is the same.
         """
         self.version += 1
         for topic in topics:
@@ -51,15 +51,15 @@ class Topology:
                     self.leaders.pop(partition, None)
 
     def _forget(self, topic: str) -> None:
-        """Forget who led a topic that was made again; also what :meth:`require` alone knows of."""
+        """Forget the leaders of a topic that was created anew, also what :meth:`require` set."""
         for known in (self.leaders, self.epochs):
             for partition in [each for each in known if each[0] == topic]:
                 del known[partition]
 
     def require(self, topic: str, topic_id: str, epochs: Mapping[int, int]) -> None:
-        """Pass over leaders of this very topic with older epochs than these, by partition.
+        """Ignore leaders of this topic (by its id) with epochs older than these, by partition.
 
-        A broker that is cut off from the others takes itself for a leader still.
+        A broker that is cut off from the others still takes itself for the leader.
         """
         if not topic_id or self.ids.setdefault(topic, topic_id) != topic_id:
             return
@@ -70,7 +70,7 @@ class Topology:
                 self.version += 1
 
     def clear(self) -> None:
-        """Forget all of it."""
+        """Forget all topics."""
         self.version += 1
         for known in (self.leaders, self.epochs, self.ids, self.partitions):
             known.clear()

@@ -1,7 +1,7 @@
-"""Requests of a transactional producer (KIP-98), and what their answers say.
+"""Requests of a transactional producer (KIP-98), and their answers.
 
-Each function returns a question for `Brokers.ask`: a request, and how errors are read from its
-answer. The versions are those that every broker since 2.5 knows.
+Each function returns a Question for `Brokers.ask`: a request, and a function that reads the errors
+from its answer. Every broker since 2.5 knows these versions.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from streaming.places import TopicPartition
 from streaming.wire.brokers import Codes
 
 NOT_ATTEMPTED = 55
-"""A partition was not added because of another."""
+"""The error code of a partition that was not added because another one failed."""
 
 
 class Question(NamedTuple):
-    """A request, made anew each time it is sent, and the error codes of an answer."""
+    """A request, made anew each time it is sent, and what reads an answer's error codes."""
 
     request: Callable[[], Any]
     codes: Codes
@@ -100,7 +100,7 @@ def end(session: Session, *, committed: bool) -> Question:
 def committed_offset(group: str, topic: str, *, stable: bool = True) -> Question:
     """Ask a group for its committed offset of a topic's partition 0; see :func:`offset_in`.
 
-    ``stable``: refused for now where a transaction is open that commits another.
+    ``stable``: the broker refuses, retriably, while an open transaction commits another one.
     """
     of_topic = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])
     request = partial(

@@ -133,7 +133,7 @@ class Directory:
         return -1 if group is None else group.number
 
     def was_removed(self, name: str, now_ms: int) -> bool:
-        """Whether a group that does not exist was removed not long ago."""
+        """Return whether a group that does not exist was removed not long ago."""
         removal = self.removed.get(name)
         return removal is not None and now_ms - removal.at_ms <= self.remember_ms
 

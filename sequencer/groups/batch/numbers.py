@@ -27,7 +27,7 @@ class Numbered:
         return len(self.group)
 
     def counts(self, group: Ints, message: Ints) -> Ints:
-        """How many messages groups had before messages of the batch; element by element."""
+        """Return how many messages groups had before messages of the batch; element by element."""
         at = np.searchsorted(self._keys, group * len(self.group) + message)
         return self.first[group] + at - self._starts[group]
 

@@ -193,7 +193,7 @@ class Retirements:
     under_way: dict[int, tuple[Pair, set[str]]] = field(default_factory=dict)
 
     def ask(self, view: int, pair: Pair, groups: Collection[str]) -> bool:
-        """Whether an atom may retire now; asking again (after a crash) is no harm."""
+        """Return whether an atom may retire now; asking again (after a crash) is no harm."""
         holder, _ = self.under_way.get(view, (pair, None))
         if holder == pair:
             self.under_way[view] = (pair, set(groups))

@@ -139,12 +139,12 @@ class Receiver:
         return HELD, ()
 
     def has(self, message: GroupMessage) -> bool:
-        """Whether a message was taken before: it is delivered or held."""
+        """Return whether a message was taken before: it is delivered or held."""
         group, number = message.group, message.number
         return number < self.next_number.get(group, 0) or number in self.held.get(group, ())
 
     def is_next(self, message: GroupMessage) -> bool:
-        """Whether all numbers of a message that concern this receiver are the next ones.
+        """Return whether all numbers of a message that concern this receiver are the next ones.
 
         An overlap of the group that gave it no number has lost its other group before (atoms.py):
         that one's last message must have been delivered.

@@ -70,7 +70,7 @@ class Receivers:
         tables: Tables,
         after: dict[int, tuple[int, ...]],
     ) -> bool:
-        """Whether all of them can be delivered as they come."""
+        """Return whether all of them can be delivered as they come."""
         if both.last.any():
             return False
         if any(self.waits_for(view, tables, after) for view in np.unique(tables.view[place])):

@@ -68,7 +68,7 @@ class RoutedView:
         return self.first_line + list(self.groups).index(group)
 
     def double(self, pair: Pair) -> bool:
-        """Whether two or more subscribers are in both groups."""
+        """Return whether two or more subscribers are in both groups."""
         return len(set(self.groups[pair[0]]) & set(self.groups[pair[1]])) >= 2
 
 
@@ -190,7 +190,7 @@ class Directory:
         return None if view is None else self.views[view].line(group)
 
     def was_removed(self, group: str, now_ms: int) -> bool:
-        """Whether a group that does not exist was removed not long ago."""
+        """Return whether a group that does not exist was removed not long ago."""
         at_ms = self.removed.get(group)
         return at_ms is not None and now_ms - at_ms <= self.remember_ms
 

@@ -50,7 +50,7 @@ class Tables:
         return np.searchsorted(self.line, lines).astype(np.int64)
 
     def runs(self, places: Ints) -> Ints:
-        """How many runs the lines have."""
+        """Return how many runs the lines have."""
         return self.first_run[places + 1] - self.first_run[places]
 
 

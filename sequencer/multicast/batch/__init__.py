@@ -3,7 +3,7 @@
 Every shard is given every record of a batch in one order, so a message's place is its number, and
 each shard works out alone what its own peers get. All of it on arrays, with no step for each
 delivery. `lists` what senders write, `names` what it stands for, `messages` who gets what,
-`peers` what a peer has got, `holders` who has which handle.
+`peers` each peer's counts, `holders` the handles and their holders.
 """
 
 from sequencer.multicast.batch.holders import Holders

@@ -40,7 +40,7 @@ class Peers:
         return rows_of(names, self.keys)
 
     def rows_or_new(self, names: pa.Array, now_ms: int) -> Int64s:
-        """The row of each of some distinct names; who has none begins now."""
+        """Return the row of each of some distinct names; a name without a row gets one."""
         rows = self.rows(names)
         new = np.flatnonzero(rows < 0)
         if len(new):

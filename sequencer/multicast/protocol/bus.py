@@ -149,7 +149,7 @@ class Bus(ABC):
                 self.do(request)
 
     def front(self, peer: str) -> bool:
-        """Whether the peer has something to dequeue."""
+        """Return whether the peer has something to dequeue."""
         return peer in self.parties and self.parties[peer].front() is not None
 
     def dequeue(self, peer: str) -> Dequeued | None:

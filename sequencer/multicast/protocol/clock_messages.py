@@ -108,7 +108,7 @@ class Registered(Reply):
 
 @dataclass(frozen=True, slots=True)
 class Begun(Reply):
-    """To `Begin`: who is to be notified; the owner is in any case."""
+    """Answers `Begin` with the peers to notify, besides the owner."""
 
     holders: tuple[str, ...]
 

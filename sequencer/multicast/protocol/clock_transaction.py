@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 class ClockNotes(NamedTuple):
     """What a transaction by clocks keeps: the highest clock that it received, and names, sorted.
 
-    `blocked`: who has a block of it; `registered`: the passed nodes that noted its receivers.
+    `blocked`: peers with a block of it; `registered`: passed nodes that noted its receivers.
     """
 
     maximum: int

@@ -50,7 +50,7 @@ class OwnedNodes:
     peers with a handle to one node, and as many registrations waiting for one stamp.
 
     Each message that may give a peer a handle registers it once. Peers count the registrations that
-    they know of, and take back this many when they let go (`LetGo`): who has any left is a holder.
+    they know of, and take back this many when letting go (`LetGo`): one with any left is a holder.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class OwnedNodes:
         return tuple(sorted(self._get(node).holders))
 
     def is_dying(self, node: str) -> bool:
-        """Whether the node's destruction has started, with or without a stamp yet."""
+        """Return whether the node's destruction has started, with or without a stamp yet."""
         return self._get(node).destroying
 
     def begin(self, node: str) -> tuple[str, ...]:

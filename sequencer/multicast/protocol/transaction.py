@@ -203,7 +203,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def _held_back(self) -> bool:
-        """Whether the present phase has to wait for the sender's leave."""
+        """Return whether the present phase has to wait for the sender's leave."""
 
     @abstractmethod
     def _give_up(self) -> None:

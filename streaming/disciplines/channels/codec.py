@@ -25,16 +25,16 @@ from streaming.disciplines.state_row import StateRow
 
 TABLES = 4
 TABLES_KEPT_MS, TABLES_KEPT_MAX = 5_000, 32
-"""This long, in batch time, such a file outlives its use, and at most this many of a shard: whoever
-reads the state while the service runs (`sequencer inspect`) has Spark tell its name first."""
+"""How long, in batch time, an unused file of tables is kept, and how many of a shard at most: a
+reader of the state while the service runs (`sequencer inspect`) gets its name from Spark first."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelShard:
     """A shard's whole state: the channels, the held records (rows of RECORD), the counts.
 
-    ``tables``: the file that the channels were read from, "" for none. ``left``: those of earlier
-    batches, each with the batch time at which it was left.
+    ``tables``: the file that the channels were read from, "" for none. ``left``: unused files of
+    earlier batches, each with the batch time at which its use ended.
     """
 
     state: ShardState
@@ -45,12 +45,12 @@ class ChannelShard:
 
     @property
     def names(self) -> set[str]:
-        """Of the files that it is in."""
+        """Return the names of the files in use."""
         return {*self.records.names, self.tables} - {""}
 
     @property
     def names_kept(self) -> set[str]:
-        """Of these, and of those that are kept for readers of an earlier state."""
+        """Return the names of files in use, and of those kept for readers of an earlier state."""
         return {*self.names, *(name for name, _ in self.left)}
 
 
@@ -61,15 +61,16 @@ def encode_shard(shard: ChannelShard) -> StateRow:
 
 
 def encode(shard: ChannelShard) -> str:
-    """Return the shard as text; what of it is large becomes files.
+    """Return the shard as text; large parts become files.
 
     Its lines: the channels, the skipped ranges, the runs that were asked for, where each held
     record is (TABLES tables), which segments and files there are (JSON), and the segments that are
     no files (see `to_line`). The tables are one file, and their lines empty, where they are large.
 
-    Tables are numbers in few bytes (`streaming.arrow.numbers`): sorted columns as differences,
-    positions as distances from their channel's frontier, incarnations of gaps from its own. Since
-    when records are held, and their rows, stand segment by segment, where they ascend.
+    Tables are frame-of-reference encoded (`streaming.arrow.numbers`): sorted columns as
+    differences, positions as distances from their channel's frontier, incarnations of gaps from the
+    channel's own. The times since when records are held, and their rows, are in order of segment,
+    where they ascend.
     """
     state, records = shard.state, shard.records
     tables = [_channels(state), _skipped(state), _runs(state), _places(state, records)]
@@ -141,7 +142,7 @@ def _delays(rows: list[list[int]]) -> Int64s:
 
 
 def _let_go(shard: ChannelShard) -> tuple[list[str], list[tuple[str, int]]]:
-    """Files of tables whose time is over, and those that are left after this batch."""
+    """Return the files of tables to remove, and the unused ones that are kept after this batch."""
     clock_ms = shard.state.clock_ms
     left = [*shard.left, *([(shard.tables, clock_ms)] if shard.tables else [])]
     old = sum(left_ms <= clock_ms - TABLES_KEPT_MS for _, left_ms in left)
@@ -191,7 +192,7 @@ def _places(state: ShardState, records: HeldRecords) -> bytes:
 def _tables(
     tables: Sequence[pa.Buffer], clock_ms: int, *, timed: bool
 ) -> tuple[ShardState, dict[str, Any]]:
-    """The inverse of the tables; of the held records, where they are in segments."""
+    """Decode the tables; return the state, and the held records' places in segments."""
     channels, ranges, missing, waiting = tables
     (lengths, *numbers), names = from_bytes(channels, 1 + len(COLUMNS))
     named: dict[str, Any] = dict(zip(COLUMNS, numbers, strict=True))
@@ -236,7 +237,7 @@ def _steps(ascending: Int64s) -> Int64s:
 
 
 def _segments(contents: dict[str, Any], lines: Iterable[str]) -> dict[str, Any]:
-    """Return what `HeldRecords` has of the segments."""
+    """Return the segments' fields of `HeldRecords`."""
     rest = iter(lines)
     segments = [
         Segment("" if name else next(rest), rows, size, name, blocks)

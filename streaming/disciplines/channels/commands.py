@@ -1,4 +1,4 @@
-"""Commands that act on channels: reading them, who carries them out, answering."""
+"""Commands that act on channels: reading, routing to shards, answering."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from streaming.settings.values import Duration
 
 FIELDS = {"op", "id", "channel", "blocked", "to", "label", "dry_run", "by", "why"}
 ANSWER_FIELDS = {"not_coming", "id", "channel", "epoch", "from", "to", "by", "why"}
-"""Of who was asked for missing labels, and will not send them."""
+"""The fields of a sender's answer that requested labels will not come."""
 
 LABEL = {Op.SKIP: "to", Op.SEED: "label"}
 """The field that names a label."""
@@ -43,9 +43,9 @@ DETAILS = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A command as it was read; ``command`` None where it is refused for what it says.
+    """A command that was read; ``command`` is None if it is not valid, and refused.
 
-    ``repeated``: what the answer repeats of it.
+    ``repeated``: the fields that the answer repeats.
     """
 
     id: str | None
@@ -55,7 +55,7 @@ class Request:
     detail: str = ""
 
     def shard(self, shards: int, at: int) -> int | None:
-        """The shard that it concerns, None for all; ``at`` picks one where it is refused."""
+        """Return the shard that it concerns, None for all; ``at`` picks one if it is refused."""
         if self.command is None:
             return at % shards
         return None if self.command.channel is None else shard_of_name(self.command.channel, shards)
@@ -63,7 +63,7 @@ class Request:
     def answer(
         self, pipeline: str, place: Mapping[str, Any], now_ms: int, outcome: Answer | None
     ) -> output.Event:
-        """The event that answers it; ``outcome`` is None where it is refused for what it says."""
+        """Return the event that answers it; ``outcome`` is None if the command is not valid."""
         more = dict(self.repeated)
         if outcome is None:
             more |= {"reason": self.reason, "detail": self.detail}
@@ -80,7 +80,7 @@ class Request:
 
 
 def _named_by(reason: str) -> Sequence[str]:
-    """The fields that a refusal may be about."""
+    """Return the fields that a refusal may be about."""
     return ("epoch",) if reason == "other-epoch" else ("to", "label")
 
 
@@ -99,7 +99,7 @@ def read_request(value: bytes | None, ops: Sequence[Op] = tuple(Op)) -> Request:
 
 
 def read_own_request(value: bytes | None, op: str, channel: bytes | None) -> Request:
-    """Read a command of a record of an input, to its own channel; its header names ``op``."""
+    """Read the command of an input's record, to its own channel; its header names ``op``."""
     own_name: str | None = None
     repeated: dict[str, Any] = {}
     try:
@@ -147,7 +147,7 @@ def _read(
 
 
 def _read_answer(request: Mapping[str, Any], repeated: dict[str, Any]) -> ChannelCommand:
-    """Read the answer of somebody who was asked for missing labels."""
+    """Read a sender's answer to a request for missing labels."""
     repeated["op"] = Op.NOT_COMING.value
     if strange := sorted(set(request) - ANSWER_FIELDS):
         raise unknown_field(Op.NOT_COMING.value, strange[0])
@@ -165,7 +165,7 @@ def _read_answer(request: Mapping[str, Any], repeated: dict[str, Any]) -> Channe
 
 
 def _whom(request: Mapping[str, Any], repeated: dict[str, Any]) -> tuple[bytes | None, int]:
-    """The channel, or None and how long those that are meant have waited (ms)."""
+    """Return the channel, or None and the least waiting time (ms) of the wanted ones."""
     if ("channel" in request) == ("blocked" in request):
         raise CommandRefused(
             "bad-channel", "it names either a channel or how long some have waited"
@@ -206,7 +206,7 @@ def _label_in(request: Mapping[str, Any], name: str, repeated: dict[str, Any]) -
 
 @dataclass(frozen=True, slots=True)
 class ShardCommands:
-    """The commands that one shard has in a batch, in order, and where each of them stands."""
+    """The commands that one shard has in a batch, in order, and the place of each."""
 
     requests: list[Request]
     places: list[dict[str, Any]]
@@ -214,7 +214,7 @@ class ShardCommands:
 
     @classmethod
     def of(cls, rows: pa.Table, plan: ChannelPlan) -> ShardCommands:
-        """The commands in rows of RECORD."""
+        """Return the commands in rows of RECORD."""
         places = rows.select(["topic", "partition", "offset"]).to_pylist()
         for place in places:
             place["topic"] = plan.reads[place["topic"]]
@@ -228,15 +228,15 @@ class ShardCommands:
 
     @property
     def commands(self) -> list[ChannelCommand]:
-        """Those that are to be carried out."""
+        """Return the commands that are to be carried out."""
         return [request.command for request in self.requests if request.command is not None]
 
     def answers(
         self, done: Sequence[Answer], now_ms: int
     ) -> tuple[list[output.Event], list[dict[str, Any]], list[dict[str, Any]]]:
-        """Whole answers, this shard's parts of answers, and both for each of `commands`.
+        """Return complete answers, this shard's parts of answers, and both for each of `commands`.
 
-        ``done``: what each command did. The last ones have no counts, as far as these are parts.
+        ``done``: the result of each command. In the last list, parts have no counts.
         """
         whole, parts, acted = [], [], []
         outcomes = iter(done)

@@ -63,13 +63,13 @@ EFFECT = {
     "exactly-once": "Messages of this batch in other channels may be out, and are out once.",
     "at-least-once": "Messages of this batch in other channels may be out, and will be once more.",
 }
-"""What a batch did that a gap failed: state partitions commit each for itself."""
+"""The effect of a batch that a gap failed: each state partition commits by itself."""
 
 
 def order(packed: DataFrame, plan: ChannelPlan, read: Read = no_shares) -> DataFrame:
-    """Step every shard that has packs or whose time is due; rows of OUTPUT.
+    """Step every shard that has packs or is due; return rows of OUTPUT.
 
-    ``read``: of the shares that shards get in place of packs.
+    ``read`` reads the shares that shards get in place of packs.
     """
     operator = ChannelOperator(plan, read)
     return packed.groupBy("shard").applyInPandasWithState(
@@ -117,7 +117,7 @@ def _encoded(plan: ChannelPlan, topic: str, records: pa.Table, now_ms: int) -> p
 
 
 class ChannelCore(Core):
-    """One shard. ``shard``: its channels, what they hold, its counts; ``files``: of large parts."""
+    """One shard. ``shard``: channels, held records, counts; ``files``: those of large parts."""
 
     def __init__(self, plan: ChannelPlan, files: ShardFiles | None = None) -> None:
         self.plan = plan
@@ -128,7 +128,7 @@ class ChannelCore(Core):
 
     @property
     def totals(self) -> Totals:
-        """The shard's counts."""
+        """Return the shard's counts."""
         return self.shard.totals
 
     @totals.setter
@@ -138,16 +138,16 @@ class ChannelCore(Core):
     def step(
         self, packs: Sequence[bytes], plan: ChannelPlan, refused: Refused = NOTHING_REFUSED
     ) -> Iterator[Write]:
-        """Take a batch's packs by a plan; yield what is to be written, made on demand."""
+        """Process a batch's packs by a plan; yield its writes, made on demand."""
         self.shard, writes = step_shard(self.shard, packs, self.clock_ms, plan, refused)
         return writes
 
     def dump(self) -> str:
-        """Return the state as text; what of it is large becomes files."""
+        """Return the state as text; large parts become files."""
         return encode(self.shard)
 
     def load(self, state: str) -> None:
-        """Become what ``state`` was dumped from."""
+        """Restore the shard from ``state``."""
         schema = record_schema(self.plan)
         self.shard = decode(state, self.clock_ms, schema, self.files)
 
@@ -160,7 +160,7 @@ class ChannelCore(Core):
         return self.shard.state.due_ms(plan.rules)
 
     def remove_files(self) -> None:
-        """Remove the files that no batch asks for any more."""
+        """Remove the files that no batch needs any more."""
         if self.files is not None:
             self.files.remove(self.shard.records.gone)
             self.files.sweep(self.shard.names_kept, self.shard.records.made)
@@ -173,10 +173,11 @@ def step_shard(
     plan: ChannelPlan,
     refused: Refused = NOTHING_REFUSED,
 ) -> tuple[ChannelShard, Iterator[Write]]:
-    """Take one batch's packs of a shard; the new shard and what it writes, one by one.
+    """Process one batch's packs of a shard; return the new shard, and its writes one by one.
 
-    Packs may come in any order: rows are sorted by topic, partition and offset, so that a repeated
-    batch gives the same bytes. ``refused``: what Kafka refused in earlier runs of the batch.
+    Packs may arrive in any order: rows are sorted by topic, partition and offset, so that a
+    repeated batch gives the same bytes. ``refused``: what Kafka refused in earlier runs of the
+    batch.
     """
     schema = arrival_schema(plan)
     batch = pa.concat_tables(alike(unpacked(packs, schema)))
@@ -237,7 +238,7 @@ def step_shard(
 def _times(
     before: Totals, batch: pa.Table, outcome: Outcome, held: HeldRecords, plan: ChannelPlan
 ) -> tuple[dict[str, int], dict[str, int] | None]:
-    """What progress marks rest on: `Totals.read_ms`, `Totals.oldest_ms`."""
+    """Return `Totals.read_ms` and `Totals.oldest_ms`, for progress marks."""
     if held.times is None:
         return before.read_ms, None
     channels, which = np.unique(outcome.state.held.channel, return_inverse=True)
@@ -248,7 +249,7 @@ def _times(
 
 
 def _for_batch(plan: ChannelPlan, context: BatchContext) -> ChannelPlan:
-    """The plan, by which a batch that is repeated after a start is not failed for a gap.
+    """Return the plan for a batch: one that is repeated after a start does not fail for a gap.
 
     It was planned before an operator could send the missing label.
     """
@@ -275,7 +276,7 @@ def _rejects(
     details: Mapping[int, str],
     plan: ChannelPlan,
 ) -> Iterator[pa.Table]:
-    """The rejected records with their reasons and places, and Kafka's answers about them."""
+    """Return the rejected records with their reasons, places, and Kafka's answers about them."""
     rejected = outcome.rejected
     leaving = np.flatnonzero(~dropped)
     gaps = {row: event_id(plan.pipeline, "gap", *gap) for row, gap in rejected.gaps.items()}
@@ -289,7 +290,7 @@ def _rejects(
 
 
 def _behind(rejected: Rejected, at: NDArray[np.int64]) -> pa.Array:
-    """`<incarnation>/<sequence>` of the delivery before each of these; null for none."""
+    """Return `<incarnation>/<sequence>` of the delivery before each; null for none."""
     none = rejected.sequence[at] < 0
     numbers = (rejected.incarnation[at], rejected.sequence[at])
     texts = (pa.array(each, mask=none).cast(pa.string()) for each in numbers)
@@ -297,7 +298,7 @@ def _behind(rejected: Rejected, at: NDArray[np.int64]) -> pa.Array:
 
 
 def _texts(named: Mapping[int, str], rows: NDArray[np.int64]) -> pa.Array:
-    """The texts of rows, null where a row has none."""
+    """Return the texts of rows, null if a row has none."""
     if not named:
         return pa.nulls(len(rows), pa.string())
     return pa.array([named.get(row) for row in rows.tolist()], pa.string())
@@ -328,9 +329,9 @@ def _count(before: Totals, outcome: Outcome, seen: int, dropped: int) -> Totals:
 
 
 def _measure(totals: Totals, outcome: Outcome, waits_ms: NDArray[np.int64]) -> None:
-    """Note how far out of order messages came, and how long what was delivered had been held.
+    """Measure how far out of order messages arrived, and how long deliveries had been held.
 
-    ``waits_ms``: of the messages that were held before the batch.
+    ``waits_ms``: those of the messages that were held before the batch.
     """
     disorder, row = outcome.disorder, outcome.delivered.row
     in_order = disorder.in_order

@@ -4,8 +4,8 @@
     channel K1                       K2             null
     label   7                        null           0xff "the value is not JSON"
 
-So what cannot be read becomes `missing-channel` or `bad-label`, and what is not there
-`missing-channel` or `missing-label`. Commands are not looked into.
+So an unreadable value is rejected as `missing-channel` or `bad-label`, one without the field as
+`missing-channel` or `missing-label`. Commands are not read.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def with_fields(
 
 
 def read_fields(values: pa.Array, fields: Fields, schemas: Schemas) -> dict[str, Texts]:
-    """Return what values (binary) have in some fields; SchemasNeeded."""
+    """Return the texts of some fields of values (binary); SchemasNeeded."""
     found: dict[str, Texts] = {}
     if in_json := {name: each for name, each in fields.items() if each.encoding == JSON}:
         from streaming.values.json_values import read_json  # noqa: PLC0415  (where it is used)

@@ -18,18 +18,18 @@ from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.wire.blocks import alike, plain_values, sizes_of_values, with_blocks_if_large
 
 PIECE_BYTES = 2**21
-"""About so large is a table that leaves a shard, and (two of them) a segment of what stays.
-Allocators keep the memory of such; larger ones they take from the system anew each time."""
+"""The approximate size of a table that leaves a shard; a segment has twice that. Allocators reuse
+the memory of tables of this size; for larger ones they take memory from the system each time."""
 SEGMENT_BYTES = 2 * PIECE_BYTES
 ROW_BYTES = 40
-"""Of a record besides its key, value and headers."""
+"""The bytes of a record besides its key, value and headers."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """What a step has at hand: records by their numbers, first those held before, then arrivals.
+    """A step's records by number: first those held before, then arrivals.
 
-    Record n is row ``at[n]`` of the table; -1 for one that stays where it is.
+    Record n is row ``at[n]`` of the table; -1 if it stays in its segment.
     """
 
     table: pa.Table
@@ -37,32 +37,32 @@ class Pool:
 
     @cached_property
     def sizes(self) -> Int64s:
-        """About how many bytes each row of the table takes, whether it has blocks or not."""
+        """Return the approximate bytes of each row of the table, with or without blocks."""
         sizes = ROW_BYTES + sizes_of_values(self.table)
         for name in ("key", "headers"):
             sizes += row_bytes(flat(self.table[name]))
         return sizes
 
     def take(self, records: Int64s, names: Sequence[str] | None = None) -> pa.Table:
-        """Some of the records, in this order."""
+        """Return some of the records, in this order."""
         table = self.table
         if names is not None:
             table = table.select(columns_in(table.schema, names))
         return table.take(pa.array(self.at[records]))
 
     def sizes_of(self, records: Int64s) -> Int64s:
-        """About how many bytes some records take. Numbers below 0 are notices: ROW_BYTES."""
+        """Return the approximate bytes of some records. Numbers below 0 are notices: ROW_BYTES."""
         sizes = np.full(len(records), ROW_BYTES)
         own = records >= 0
         sizes[own] = self.sizes[self.at[records[own]]]
         return sizes
 
     def pieces(self, records: Int64s) -> Iterator[slice]:
-        """Stretches of some records, each until it has PIECE_BYTES.
+        """Yield slices of some records, each ending when it has PIECE_BYTES.
 
-        They depend on the records alone, as a repeated batch is to give the same ones; with what
-        other shards' records these were packed, and so in which form, differs. And each on none
-        behind it: Kafka may refuse one of those, which the next run leaves out.
+        They depend on the records alone, as a repeated batch must give the same ones, though
+        records may be packed differently then. And each depends on no later record: Kafka may
+        refuse one of those, which the next run leaves out.
         """
         for first, stop in stretches(self.sizes_of(records), PIECE_BYTES):
             yield slice(first, stop)
@@ -70,10 +70,10 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows of records: compressed as a line of text, or uncompressed in the file of a ``name``.
+    """Rows of records: compressed in a line of text, or uncompressed in the file of a ``name``.
 
-    ``size`` are their bytes when they are not compressed. Rows that are held no more stay in it
-    until it is written anew. ``blocks``: whether its rows have some (`streaming.wire.blocks`).
+    ``size``: their uncompressed bytes. Rows that are no longer held stay in it until it is written
+    anew. ``blocks``: whether its rows have blocks (`streaming.wire.blocks`).
     """
 
     line: str
@@ -84,7 +84,7 @@ class Segment:
 
     @classmethod
     def of(cls, table: pa.Table, files: ShardFiles | None, number: int) -> Segment:
-        """All rows of a table; ``number`` is its file's, where it becomes one."""
+        """Return a segment of a table's rows; ``number`` is that of its file, if it gets one."""
         (batch,) = table.combine_chunks().to_batches()
         rows, size, blocks = len(table), table.nbytes, has_blocks(table.schema)
         if files is not None and files.wants(size):
@@ -93,11 +93,11 @@ class Segment:
 
     @property
     def rows_min(self) -> int:
-        """With fewer that are held it is written anew; a file is not read for what it has not."""
+        """Return the number of held rows below which the segment is written anew."""
         return -(-self.rows // (4 if self.name else 2))
 
     def take(self, rows: Int64s, schema: pa.Schema, files: ShardFiles | None) -> pa.Table:
-        """Some of the rows; ``schema`` is that of rows without blocks."""
+        """Return some of the rows; ``schema`` is that of rows without blocks."""
         schema = with_blocks(schema) if self.blocks else schema
         if self.name:
             assert files is not None  # noqa: S101  (the state's folder is the plan's)
@@ -111,9 +111,9 @@ class Segment:
 class HeldRecords:
     """Held records, in the order of `ShardState.held`: record n is row ``row[n]`` of a segment.
 
-    Of segment ``segment[n]``; the oldest come first. ``files``: where large segments lie; without,
-    none becomes a file. ``gone``: names of files that the last step left without a use. ``made``:
-    the number of the next one. ``times``: the records' own (ms), where somebody wants them.
+    The segment is ``segment[n]``; the oldest come first. ``files``: those of large segments; None:
+    no segment becomes a file. ``gone``: names of files that are unused since the last step.
+    ``made``: the number of the next one. ``times``: the records' own (ms), if they are needed.
     """
 
     schema: pa.Schema
@@ -127,13 +127,13 @@ class HeldRecords:
 
     @classmethod
     def empty(cls, schema: pa.Schema, files: ShardFiles | None = None) -> HeldRecords:
-        """No records."""
+        """Return an object without records."""
         none = np.zeros(0, np.int64)
         return cls(schema, (), none, none, files)
 
     @classmethod
     def of(cls, table: pa.Table, files: ShardFiles | None = None, made: int = 0) -> HeldRecords:
-        """All rows of a table; ``made`` is the number of the next file."""
+        """Return an object of all rows of a table; ``made`` is the number of the next file."""
         empty, rows = replace(cls.empty(table.schema, files), made=made), np.arange(len(table))
         return empty.after(rows, empty.outdated(rows), Pool(table.combine_chunks(), rows))
 
@@ -142,20 +142,20 @@ class HeldRecords:
 
     @property
     def names(self) -> set[str]:
-        """Of the files that it lies in."""
+        """Return the names of the files that have held records."""
         return {each.name for each in self.segments if each.name}
 
     def table(self) -> pa.Table:
-        """All of them, without blocks."""
+        """Return all held records, without blocks."""
         rows = np.arange(len(self))
         return plain_values(self.pool(rows >= 0, self.schema.empty_table(), rows[:0]).take(rows))
 
     def outdated(self, held: Int64s) -> Bools:
-        """Which segments are to be written anew, where after a step these records are held.
+        """Return the segments to be written anew, given the records that are held after a step.
 
-        One of which half is gone (of a file, three quarters). And one that is no longer than what
-        is written behind it, unless it is large: so there are few, and each record is written a
-        logarithm of times.
+        These are segments of which half is gone (of a file, three quarters), and small ones that
+        are not longer than the segment behind: so there are few, and each record is written a
+        logarithmic number of times.
         """
         of = self.segment[held[held < len(self)]]
         new = len(held) - len(of)
@@ -169,7 +169,7 @@ class HeldRecords:
         return outdated
 
     def among(self, records: Int64s) -> Bools:
-        """Which of these are among some records by their numbers."""
+        """Return which held records are among some records, by their numbers."""
         found = np.zeros(len(self), np.bool_)
         found[records[records < len(self)]] = True
         return found
@@ -177,10 +177,10 @@ class HeldRecords:
     def pool(
         self, wanted: Bools, arrived: pa.Table, order: Int64s, *, blocks: bool = False
     ) -> Pool:
-        """The wanted ones of these records, and those that arrived: rows of a table, in order.
+        """Return the wanted held records, and those that arrived, as rows of a table, in order.
 
-        ``blocks``: large values are to have them. Those that wait may have none, of a time when the
-        service compressed otherwise, or as they were moved to another checkpoint.
+        ``blocks``: large values are to have them. Held ones may have none, from a time when the
+        service compressed otherwise, or because they were moved to another checkpoint.
         """
         at = np.full(len(self) + len(order), -1)
         tables, first = [], 0
@@ -197,9 +197,9 @@ class HeldRecords:
     def after(
         self, held: Int64s, outdated: Bools, pool: Pool, *, timed: bool = False
     ) -> HeldRecords:
-        """Those that are held after a step, by their numbers in its pool; ``timed``: with times.
+        """Return the records held after a step, by numbers in its pool; ``timed``: with times.
 
-        The pool has, of these, what arrived and what outdated segments have.
+        Of these, the pool must have the arrivals and those in outdated segments.
         """
         old = held < len(self)
         stays = np.zeros(len(held), np.bool_)

@@ -14,7 +14,7 @@ from streaming.settings.fields import ValueField
 
 
 def _decided(rules: Rules) -> dict[str, Any]:
-    """One rule's values in words of JSON, but for the labels."""
+    """Return one rule's values as JSON, without the labels."""
     return {
         "gap": rules.gap.word,
         "gap_after_ms": rules.gap.after_ms,
@@ -32,7 +32,7 @@ def _decided(rules: Rules) -> dict[str, Any]:
 
 
 def _under(rules: Rules, decided: Mapping[str, Any]) -> Rules:
-    """The inverse of :func:`_decided`; the labels are those of ``rules``."""
+    """Return the inverse of :func:`_decided`; the labels are those of ``rules``."""
     by = None if decided["gap_by"] is None else Quantile(*decided["gap_by"])
     flags = ("drop_duplicates", "pass_unlabelled", "notices", "settle_ms", "ask_ms")
     same = ("held_max", "window", "retire_after_ms", *flags)
@@ -49,10 +49,9 @@ class ChannelPlan(Plan):
     """One pipeline of discipline ``channel``.
 
     ``label`` and ``channel`` are SQL expressions, or fields of the value; the two defaults
-    (``header('label')`` and ``key``) and fields take a faster way. ``gives_labels``: what records
-    say of labels, epochs and FIN is not read, and deliveries have their numbers as labels.
-    ``ops``: the commands that operators may give. ``input_commands``: what records of inputs may
-    ask for.
+    (``header('label')`` and ``key``) and fields do not need Spark. ``gives_labels``: records'
+    labels, epochs and FIN are ignored, and deliveries get their numbers as labels. ``ops``: the
+    commands that operators may give. ``input_commands``: the operations of inputs' records.
     """
 
     discipline: ClassVar[str] = "channel"
@@ -67,12 +66,12 @@ class ChannelPlan(Plan):
     input_commands: Sequence[str] = ()
 
     def decisions(self) -> dict[str, Any]:
-        """Return the rules but for the labels, which a checkpoint fixes."""
+        """Return the rules without the labels, which a checkpoint fixes."""
         others = [[glob, _decided(rules)] for glob, rules in self.rules.others]
         return {**Plan.decisions(self), **_decided(self.rules), "rules": others}
 
     def pinned(self) -> dict[str, str]:
-        """Return the label besides: records are read before anything is known of their batch."""
+        """Return also the label: records are read before anything is known of their batch."""
         return {**Plan.pinned(self), "wanted": self.wanted, "label": str(self.label)}
 
     def under(self, decisions: Mapping[str, Any]) -> Self:
@@ -84,7 +83,7 @@ class ChannelPlan(Plan):
         return replace(Plan.under(self, decisions), rules=rules)
 
     def delivers_to(self, topic: str) -> bool:
-        """What is asked for is not delivered."""
+        """Return whether a topic gets deliveries; requests for missing labels are none."""
         return topic != self.wanted and Plan.delivers_to(self, topic)
 
     def identifying(self) -> tuple[str, ...]:
@@ -93,20 +92,20 @@ class ChannelPlan(Plan):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The inputs, then the commands."""
+        """Return the inputs, then the commands topic."""
         return (*self.inputs, self.commands)
 
     @property
     def reads_values(self) -> bool:
-        """Whether channel or label are in records' values."""
+        """Return whether channel or label are in records' values."""
         return isinstance(self.channel, ValueField) or isinstance(self.label, ValueField)
 
     @property
     def has_blocks(self) -> bool:
-        """Whether large values are compressed one by one (`streaming.wire.blocks`)."""
+        """Return whether large values are compressed one by one (`streaming.wire.blocks`)."""
         return self.compression == "lz4"
 
     @property
     def keyed(self) -> bool:
-        """Whether the channel is the record's key, so that it need not travel twice."""
+        """Return whether the channel is the record's key, so that it need not be sent twice."""
         return self.channel == "key"

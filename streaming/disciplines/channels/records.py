@@ -44,28 +44,28 @@ if TYPE_CHECKING:
     from streaming.disciplines.source import Source
 
 CHANNEL_RECORD = RECORD.append(pa.field("channel", pa.binary()))
-"""The same where the channel is not the key."""
+"""The schema of held records if the channel is not the key."""
 
 ARRIVAL = [pa.field("label", pa.binary()), pa.field("epoch", pa.binary())]
 ARRIVAL += [pa.field("fin", pa.bool_())]
-"""What a pack's rows have besides: of the label and the header `epoch`, null where there is none,
-and whether there is a header `fin`."""
+"""Further columns of a pack's rows: the label and the header `epoch`, null if there is none, and
+whether there is a header `fin`."""
 
 
 def record_schema(plan: ChannelPlan) -> pa.Schema:
-    """Schema of the records that a shard of this pipeline holds."""
+    """Return the schema of the records that a shard of this pipeline holds."""
     return RECORD if plan.keyed else CHANNEL_RECORD
 
 
 def arrival_schema(plan: ChannelPlan) -> pa.Schema:
-    """Schema of the rows of packs."""
+    """Return the schema of the rows of packs."""
     return pa.schema([*record_schema(plan), *ARRIVAL])
 
 
 def pack(source: Source, plan: ChannelPlan) -> Packs:
-    """What comes from Kafka as packs: ``shard int, rows binary``.
+    """Return the source's records as packs: ``shard int, rows binary``.
 
-    Raises ConfigError where a SQL expression of the plan cannot be understood.
+    Raises ConfigError if Spark does not understand a SQL expression of the plan.
     """
     keys, tasks = shard_keys(plan.shards, plan.state_partitions), plan.state_partitions
     making = partial(
@@ -85,7 +85,7 @@ def pack(source: Source, plan: ChannelPlan) -> Packs:
 
 
 def with_expressions(records: DataFrame, plan: ChannelPlan) -> DataFrame:
-    """The records' columns, with what Spark makes of the plan's expressions."""
+    """Return the records' columns, with the values of the plan's expressions."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415  (a second to import)
 
     columns = [*RECORD_COLUMNS]
@@ -100,7 +100,7 @@ def with_expressions(records: DataFrame, plan: ChannelPlan) -> DataFrame:
 
 
 def _as_binary(source: DataFrame, expression: str, plan: ChannelPlan, key: str) -> str:
-    """The SQL expression as bytes: text as UTF-8, numbers as decimal text."""
+    """Return the SQL expression cast to bytes: text as UTF-8, numbers as decimal text."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415  (a second to import)
 
     expanded = expand_headers(expression, null="null" if key == "channel" else "''")
@@ -136,11 +136,11 @@ def make_packs(  # noqa: PLR0913  (what of a plan concerns packs, each by its na
     blocks: bool = False,
     large_rows: str = "",
 ) -> pa.RecordBatch:
-    """Packs (PACKED) of records: those of RECORD, and of ``schema`` what SQL had to make.
+    """Make packs (PACKED) of records (RECORD, with the columns of ``schema`` that SQL computed).
 
-    ``fields``: what is read from values. ``ops``: the commands that may be given. ``blocks``:
-    large values are compressed as they will be in Kafka (`streaming.wire.blocks`). ``large_rows``:
-    see `pack_by_shard`.
+    ``fields``: those read from values. ``ops``: the allowed commands. ``blocks``: large values are
+    compressed as they will be in Kafka (`streaming.wire.blocks`). ``large_rows``: see
+    `pack_by_shard`.
     """
     fields = fields or {}
     schemas = Schemas.of(batch_context().decisions) if need_schemas(fields) else NO_SCHEMAS
@@ -159,9 +159,9 @@ def with_commands(
     shards: int,
     ops: Sequence[Op] = tuple(Op),
 ) -> tuple[pa.Table, NDArray[np.int32]]:
-    """The rows with their shards, each command as often as there are shards that it concerns.
+    """Return the rows with their shards; a command is repeated for each shard that it concerns.
 
-    Commands are the rows of topics behind the ``inputs``; SQL cannot say whose they are.
+    Commands are the rows of topics behind the ``inputs``; SQL cannot compute their shards.
     """
     commands = np.flatnonzero(rows["topic"].to_numpy() >= inputs)
     if not len(commands):
@@ -181,13 +181,13 @@ def with_commands(
 
 
 def with_values(rows: pa.Table) -> pa.Table:
-    """The rows with their values as bytes; what reads Kafka leaves them where they lie."""
+    """Return the rows with their values as bytes; the reader gives a dictionary, without a copy."""
     at = rows.schema.get_field_index("value")
     return rows.set_column(at, rows.schema.field(at).name, plain(flat(rows["value"])))
 
 
 def labelled(table: pa.Table, schema: pa.Schema, label: str | None) -> pa.Table:
-    """The table with its ARRIVAL columns, in ``schema``; ``label`` as in :func:`header_name`.
+    """Return the table with its ARRIVAL columns, in ``schema``; ``label``: see `header_name`.
 
     Values stay unchanged (see :func:`with_values`).
     """
@@ -203,7 +203,7 @@ def labelled(table: pa.Table, schema: pa.Schema, label: str | None) -> pa.Table:
 
 
 def _blank_where(values: pa.Array, present: NDArray[np.bool_]) -> pa.Array:
-    """A header that is there but null reads as an empty one; null then means there is none."""
+    """Make null values of present headers empty, so that null means that there is no header."""
     if values.null_count == len(values) - int(present.sum()):
         return values
     return pc.if_else(pa.array(present), pc.fill_null(values, b""), pa.scalar(None, values.type))

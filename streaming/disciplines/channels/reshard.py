@@ -1,4 +1,4 @@
-"""Channels moved to other shards, with what each holds and has given up."""
+"""Moving channels to other shards, with their held records and skipped labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from streaming.disciplines.state_keys import shard_keys, shards_of
 
 
 def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[ShardRow]) -> Resharded:
-    """Each channel to its shard by the hash of its name."""
+    """Move each channel to its shard by the hash of its name."""
     schema = record_schema(before)
     shards = [decode_shard(state, schema, ShardFiles.of(before, key)) for key, state in rows]
     whole = _together([shard.state.under(after.rules) for shard in shards], after.rules.globs)
@@ -57,7 +57,7 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[ShardRow]) -
 
 
 def _together(states: Sequence[ShardState], globs: tuple[str, ...]) -> ShardState:
-    """All shards as one; channels of a later one have higher rows, so what is sorted stays so."""
+    """Merge all shards; a later shard's channels have higher rows, so columns stay sorted."""
     first = np.cumsum([0, *map(len, states)]).tolist()
     placed = list(zip(states, first, strict=False))
 
@@ -105,7 +105,7 @@ def _together(states: Sequence[ShardState], globs: tuple[str, ...]) -> ShardStat
 
 
 def _part(state: ShardState, chosen: np.ndarray[Any, Any]) -> ShardState:
-    """The channels of a mask, with what is theirs."""
+    """Return the channels of a mask, with their parts of the state."""
     row = np.cumsum(chosen) - 1
     numbers = {name: column[chosen] for name, column in state.columns().items()}
     some = state.held.take(chosen[state.held.channel])

@@ -1,15 +1,15 @@
 """Large parts of a shard in files beside Spark's state: segments of held records, and its tables.
 
-Spark hands a shard its whole state in every batch, and writes it whole: pickled, as text of the
-JVM's, and back. So what is large is not in it: it becomes a file in the checkpoint's folder, and
-the state has its name: a number that the shard counts on, and a checksum. A repeated batch writes
-the same file once more, or, where the result differs, another one. Files are mapped into
-memory; of a segment only what leaves is read.
+Spark passes a shard its whole state in every batch, and writes it whole: pickled, as text of the
+JVM's, and back. So large parts become files in the checkpoint's folder, and the state has their
+names: a number that the shard counts up, and a checksum. A repeated batch writes the same file
+again, or another one if the result differs. Files are mapped into memory; of a segment only the
+rows that leave are read.
 
-A file is written, and on the disk, before the state that names it, and never changed. It is removed
-in the batch after the one that named it no more: then that one is done for ever, and no repeated
-batch asks for it. What a killed process left, which no state names, is known by its number: a state
-never names a number again that it has counted past.
+A file is synced to disk before the state that names it is written, and never changed. It is removed
+in the batch after the first one that no longer names it: that one is done then, and no repeated
+batch needs the file. Files of a killed process, which no state names, are recognised by their
+numbers: a state never uses a number below its count again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from streaming.errors import StorageUnavailable
 
 HELD = "held"
 FILE_BYTES_MIN = 64 * 2**10
-"""In Spark's state a MB of text, compressed before, takes 30 ms of a core in every batch; to write
-it as it is takes 0.3, and a file as such 0.05."""
+"""Parts of at least this size become files. In Spark's state a MB of compressed text takes 30 ms of
+a core in every batch; to write it plainly takes 0.3, and a file as such 0.05."""
 NUMBERED = re.compile(r"([0-9a-f]+)-[0-9a-f]{8}(\.[0-9a-f]{32})?")
-"""A file's number, its checksum, and what a file that is not whole yet has besides."""
+"""The form of a file's name: its number, its checksum, and a suffix while it is incomplete."""
 _swept: set[Path] = set()
 CHECKED_MAX = 10_000
 _checked: set[Path] = set()
-"""Files that this process found to be what their names say."""
+"""Files whose checksum this process has verified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +50,18 @@ class ShardFiles:
 
     @classmethod
     def of(cls, plan: Plan, key: int) -> ShardFiles | None:
-        """Those of a state key; None where the plan has no folder for them."""
+        """Return the files of a state key; None if the plan has no folder for them."""
         return cls(Path(plan.folder, HELD, str(key)), plan.sync) if plan.folder else None
 
     @staticmethod
     def wants(size: int) -> bool:
-        """Whether this many bytes become a file."""
+        """Return whether this many bytes become a file."""
         return size >= FILE_BYTES_MIN
 
     def put(self, body: pa.Buffer, number: int) -> str:
-        """Write bytes; their name, with a number that is no other's of this shard.
+        """Write bytes to a file, whose number no other of this shard has; return its name.
 
-        StorageUnavailable where they cannot be written.
+        Raises StorageUnavailable if they cannot be written.
         """
         name = f"{number:x}-{_checksum(body)}"
         path = self.folder / name
@@ -87,7 +87,7 @@ class ShardFiles:
         return name
 
     def get(self, name: str) -> pa.Buffer:
-        """The bytes, mapped into memory. StorageUnavailable where they are not what they were."""
+        """Return the bytes, mapped into memory; StorageUnavailable if they are damaged."""
         path = self.folder / name
         try:
             with pa.memory_map(str(path)) as file:
@@ -101,14 +101,14 @@ class ShardFiles:
         return body
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files, those that are still there."""
+        """Remove files, if they still exist."""
         for name in names:
             path = self.folder / name
             path.unlink(missing_ok=True)
             _checked.discard(path)
 
     def sweep(self, known: Collection[str], made: int) -> None:
-        """Remove files that the state does not name, of numbers below ``made``; once in a process.
+        """Remove files with numbers below ``made`` that the state does not name; once per process.
 
         Those from ``made`` on may belong to another attempt at the batch.
         """

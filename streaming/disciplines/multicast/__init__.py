@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from streaming.disciplines.source import Source
 
 PACE = Pace(records_max=50_000, deliveries_max=1_000_000)
-"""A batch has many times as many deliveries as records."""
+"""Limits deliveries, as a batch has many times as many of them as records."""
 
 WAITING_PACE = Pace(records_max=20_000, held_high=400_000, held_low=150_000)
-"""What has to wait for a protocol's steps does so in the state; all shards have some 100,000
-deliveries on their way."""
+"""Messages wait for a protocol's steps in the state; all shards together have some 100,000
+deliveries in flight."""
 
 
 def _identity(settings: MulticastPipeline) -> dict[str, Any]:

@@ -22,9 +22,9 @@ FIELDS = ("node", "owner", "peer")
 
 @dataclass(frozen=True, slots=True)
 class NodeCommand:
-    """A command that can be read. Names are texts as the command has them.
+    """A valid command. Names are texts, unchanged.
 
-    ``other``: the owner of a node to be created, the peer that releases a handle.
+    ``other``: the owner of a node to be created, or the peer that releases a handle.
     """
 
     op: str
@@ -32,15 +32,15 @@ class NodeCommand:
     other: str = ""
 
     def repeated(self) -> dict[str, Any]:
-        """What the answer to it repeats."""
+        """Return the fields that the answer repeats."""
         role = {CREATE: "owner", RELEASE: "peer"}.get(self.op)
         return {"op": self.op, "node": self.node, **({role: self.other} if role else {})}
 
 
 def read_command(value: bytes | None, asked: str | None = None) -> NodeCommand:
-    """A command; ``asked``: the operation of a record of an input, which its header names.
+    """Read a command; ``asked``: the operation in the header of an input's record.
 
-    Raises CommandRefused where it cannot be read; `command_id` has its id then, too.
+    Raises CommandRefused if it is not valid; `command_id` has its id then, too.
     """
     request = read_request(value, asked)
     signature(request)
@@ -60,7 +60,7 @@ def read_command(value: bytes | None, asked: str | None = None) -> NodeCommand:
 
 
 def readable(value: bytes | None, asked: str | None) -> NodeCommand | CommandRefused:
-    """A command, or why it is refused."""
+    """Return a command, or its refusal."""
     try:
         return read_command(value, asked)
     except CommandRefused as refused:
@@ -68,13 +68,13 @@ def readable(value: bytes | None, asked: str | None) -> NodeCommand | CommandRef
 
 
 def releasing(command: NodeCommand | CommandRefused) -> bytes:
-    """The peer that gives a handle back; empty where none does."""
+    """Return the peer that releases a handle; empty if none does."""
     releases = isinstance(command, NodeCommand) and command.op == RELEASE
     return command.other.encode() if releases else b""  # type: ignore[union-attr]
 
 
 def command_id(value: bytes | None) -> str | None:
-    """The id of a command, also of one that is refused."""
+    """Return the id of a command, also of one that is refused."""
     try:
         return own_id(read_object(value))
     except CommandRefused:
@@ -82,7 +82,7 @@ def command_id(value: bytes | None) -> str | None:
 
 
 def refusal(value: bytes | None, asked: str | None, why: CommandRefused) -> dict[str, str]:
-    """What the answer says where a command is refused: its names, as far as it has some, and why.
+    """Return the answer's fields for a refused command: the names that it has, and the reason.
 
     ``asked``: as in :func:`read_command`.
     """
@@ -94,7 +94,7 @@ def refusal(value: bytes | None, asked: str | None, why: CommandRefused) -> dict
 
 
 def signed(value: bytes | None) -> dict[str, str]:
-    """Who gave a command, and why, as its answer says it; nothing where that cannot be read."""
+    """Return a command's `by` and `why` for its answer; empty if they cannot be read."""
     try:
         return signature(read_object(value))
     except CommandRefused:
@@ -102,7 +102,7 @@ def signed(value: bytes | None) -> dict[str, str]:
 
 
 def _unnameable(name: str) -> str:
-    """Why nobody could write the name into `to`."""
+    """Return why the name cannot be written into `to`; empty if it can."""
     if "," in name:
         return "has a comma, which separates names"
     return "begins with @, which marks nodes" if name.startswith("@") else ""

@@ -1,8 +1,8 @@
 """The list of nodes that every shard keeps.
 
-All shards see a command in the same batch, so each keeps the same list without asking: which names
-there are, who owns them, and which were destroyed or are about to be. *When* a destruction takes
-place, its stamp, is known to the protocol alone.
+All shards see a command in the same batch, so all have the same list without messages: the nodes'
+names, their owners, and which are destroyed or about to be. Only the protocol knows a destruction's
+stamp.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ NODES_MAX = 100_000
 
 @dataclass(slots=True)
 class KnownNode:
-    """A node from its creation on: its name in the protocol, its owner's name there.
+    """A node from its creation on: its name and its owner's name in the protocol.
 
-    ``destroyed_ms``: batch time of the command that destroys it, -1 while there is none.
+    ``destroyed_ms``: batch time of the command that destroys it, -1 before.
     """
 
     id: str
@@ -30,7 +30,7 @@ class KnownNode:
 
     @property
     def number(self) -> int:
-        """That no other node has, not even one of this name."""
+        """Return the node's number, which no other node has, not even a later one of this name."""
         return int(self.id.partition(":")[0])
 
 
@@ -47,14 +47,14 @@ class Nodes:
     _text: str = ""
 
     def find(self, name: str, now_ms: int) -> KnownNode | None:
-        """The node of a name; None where there never was one, or it is forgotten."""
+        """Return the node of a name; None if there never was one, or it is forgotten."""
         life = self.lives.get(name)
         return None if life is None or self._forgotten(life, now_ms) else life
 
     def do(self, command: NodeCommand, now_ms: int) -> KnownNode:
-        """Carry out a command as far as nodes are concerned, and return the node.
+        """Apply a command to the list of nodes, and return the node.
 
-        To release a handle changes no node. CommandRefused where it cannot be carried out.
+        Releasing a handle changes no node. Raises CommandRefused if it cannot be carried out.
         """
         if command.op == CREATE:
             return self._create(command, now_ms)
@@ -71,7 +71,7 @@ class Nodes:
         return life
 
     def require_owner(self, command: NodeCommand, sender: bytes | None, now_ms: int) -> None:
-        """Raise CommandRefused where somebody else than its owner destroys a node."""
+        """Raise CommandRefused if anybody but its owner destroys a node."""
         life = self.find(latin(command.node.encode()), now_ms)
         if command.op == DESTROY and life is not None and raw(life.owner) != sender:
             owner = shown(life.owner)
@@ -102,14 +102,14 @@ class Nodes:
             yield self.lives.pop(name)
 
     def dump(self) -> bytes:
-        """All nodes; made anew only where a command changed them."""
+        """Encode all nodes; the bytes are made anew only after a command changed them."""
         if not self._text:
             lives = [(name, o.id, o.owner, o.destroyed_ms) for name, o in self.lives.items()]
             self._text = json.dumps([self.born, lives], separators=(",", ":"))
         return self._text.encode()
 
     def load(self, state: bytes) -> None:
-        """Become what `state` was dumped from."""
+        """Restore the nodes from `state`."""
         self._text = state.decode()
         self.born, lives = json.loads(self._text)
         self.lives = {name: KnownNode(*rest) for name, *rest in lives}
@@ -119,20 +119,20 @@ class Nodes:
 
 
 def latin(name: bytes) -> str:
-    """A name in the protocol: a character for each byte, so that texts sort as bytes do."""
+    """Return a name for the protocol: a character for each byte, so that texts sort as bytes do."""
     return name.decode("latin-1")
 
 
 def raw(name: str) -> bytes:
-    """The inverse of :func:`latin`."""
+    """Return the inverse of :func:`latin`."""
     return name.encode("latin-1")
 
 
 def shown(name: str) -> str:
-    """A name of the protocol for people."""
+    """Return a name of the protocol for people."""
     return raw(name).decode(errors="backslashreplace")
 
 
 def bare(node: str) -> str:
-    """The name of a node of the protocol."""
+    """Return the name of a node of the protocol."""
     return node.partition(":")[2]

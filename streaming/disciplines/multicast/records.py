@@ -22,7 +22,7 @@ TOO_MANY_HANDLES = "too-many-handles"
 DESTINATIONS_MAX = 10_000
 HANDLES_MAX = 1_000
 PEER_BYTES_MAX = 10_000
-"""Of a peer's name: it stands in a delivery twice more than in the input."""
+"""The most bytes of a peer's name: a delivery has it twice more than the input."""
 
 
 class Reader:
@@ -35,7 +35,7 @@ class Reader:
     def read(
         self, rows: pa.Table, numbers: Sequence[int], now_ms: int
     ) -> tuple[list[Message], dict[int, str]]:
-        """The messages of records under these numbers; for the others, by place, a reason."""
+        """Return the records' messages, with these numbers; for the others, a reason by row."""
         headers = flat(rows["headers"])
         (to, _), (handles, _) = last_headers(headers, ["to", "handles"])
         passed = handles.to_pylist() if handles.null_count < len(handles) else [None] * len(to)
@@ -58,7 +58,7 @@ class Reader:
         handles: bytes | None,
         now_ms: int,
     ) -> Message | str:
-        """A message, or why there is none."""
+        """Return a message, or the reason for its rejection."""
         if sender is None:
             return MISSING_SENDER
         names = dict.fromkeys(latin(to or b"").split(","))
@@ -96,7 +96,7 @@ KEPT_MAX = 100_000
 
 
 def written(destination: Destination) -> bytes:
-    """A destination as senders write it."""
+    """Return a destination in the form that senders write."""
     return raw(destination.peer) if destination.node is None else b"@" + raw(bare(destination.node))
 
 
@@ -104,7 +104,7 @@ SENT = ("key", "value", "headers", "timestamp", "stamp")
 
 
 def copied(column: Any, which: Int64s) -> pa.DictionaryArray:
-    """A column of ``which`` rows of another; what copies share crosses to the sink once."""
+    """Return ``which`` rows of a column as a dictionary, which goes to the sink once."""
     return pa.DictionaryArray.from_arrays(pa.array(which, pa.int32()), flat(column))
 
 
@@ -115,12 +115,12 @@ def delivered(
     destinations: tuple[pa.Array, Int64s],
     added: Mapping[str, Any],
 ) -> pa.Table:
-    """One record for each delivery, for the sink.
+    """Return one record for each delivery, for the sink.
 
     ``sent`` are the messages (SENT: the sender, `stamp` its timestamp); ``which``: the message of
-    each delivery. ``to`` and ``destinations`` are names (binary) and a place there for each
-    delivery: the peer, and as what. ``added``: columns of further headers, in order. A column
-    `origin` of ``sent`` is the last one.
+    each delivery. ``to`` and ``destinations``: names (binary), and an index into them for each
+    delivery: the peer, and the destination that it is addressed as. ``added``: columns of further
+    headers, in order. A column `origin` of ``sent`` is the last one.
     """
     origin = {"origin": copied(sent["origin"], which)} if "origin" in sent.column_names else {}
     return pa.table(
@@ -139,7 +139,7 @@ def delivered(
 def notices_sent(
     owners: Sequence[bytes], stamps: Sequence[int], times_ms: Sequence[int]
 ) -> pa.Table:
-    """Destructions as messages (SENT) of the nodes' owners, without a value."""
+    """Return destructions as messages (SENT) of the nodes' owners, without a value."""
     return pa.table(
         {
             "key": pa.array(owners, pa.binary()),
@@ -158,7 +158,7 @@ def deliveries(
     counts: tuple[NDArray[np.int64], NDArray[np.int64]],
     inputs: Sequence[str] = (),
 ) -> pa.Table:
-    """One record for each delivery and notice, for the sink.
+    """Return one record for each delivery and notice, for the sink.
 
     ``rows`` are the messages, and the commands of destructions, under the numbers in ``index``.
     ``counts``: `sequence` and `incarnation`. ``inputs``: topics, if deliveries name their record.
@@ -189,12 +189,12 @@ def deliveries(
 
 
 def _as(delivery: Delivery | Notice) -> str | None:
-    """The node that a delivery is for; None where it is for the peer itself."""
+    """Return the node that a delivery is for; None if it is for the peer itself."""
     return delivery.node if isinstance(delivery, Delivery) else None
 
 
 def _sent(rows: pa.Table, messages: Sequence[Delivery | Notice]) -> pa.Table:
-    """Records, in place of a destruction's command the owner's message (SENT)."""
+    """Return the records; a destruction's command becomes the owner's message (SENT)."""
     stamps = [message.stamp.timestamp for message in messages]
     named = [name for name in ("origin",) if name in rows.column_names]
     sent = rows.append_column("stamp", pa.array(stamps, pa.int64())).select([*SENT, *named])
@@ -213,7 +213,7 @@ def _sent(rows: pa.Table, messages: Sequence[Delivery | Notice]) -> pa.Table:
 def _handles(
     got: Sequence[tuple[str, Delivery | Notice]], has_handles: Sequence[bool]
 ) -> dict[str, pa.Array]:
-    """The handles that are valid where a delivery is, and the others."""
+    """Return the handles that are valid at each delivery, and the others."""
     valid: list[bytes | None] = []
     invalid: list[bytes | None] = []
     for (_, delivery), there in zip(got, has_handles, strict=True):

@@ -211,5 +211,5 @@ def test_a_damaged_batch(broker, topic, monkeypatch):
     monkeypatch.setattr(
         fetching, "fetched", lambda place, wanted, data, *_: sound(place, wanted, data[:9])
     )
-    with pytest.raises(InputDamaged, match="longer than the 9 bytes that came"):
+    with pytest.raises(InputDamaged, match="longer than the 9 bytes of the answer"):
         list(rows_of_share(share, inputs, RECORD, list))

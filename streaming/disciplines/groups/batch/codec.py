@@ -67,7 +67,7 @@ def encode_first(groups: Mapping[str, Collection[str]]) -> bytes:
 
 @lru_cache(maxsize=4)
 def decode_first(data: bytes) -> First:
-    """The inverse of :func:`encode_first`; nobody changes what it gives."""
+    """Return the inverse of :func:`encode_first`; nobody changes what it gives."""
     subscribers, groups, steps = _decoded(data, FIRST)
     rows = groups.to_pylist()
     members = _members(steps, [row["count"] for row in rows])
@@ -103,7 +103,7 @@ def encode_directory(directory: Directory, first: First) -> bytes:
 
 
 def decode_directory(data: bytes, first: First, remember_ms: int) -> Directory:
-    """The inverse of :func:`encode_directory`."""
+    """Return the inverse of :func:`encode_directory`."""
     new, groups, steps, gone, floors, overlaps = _decoded(data, DIRECTORY)
     rows = groups.to_pylist()
     there = dict(zip(first.groups, first.members, strict=True))

@@ -146,7 +146,7 @@ class BatchCore(BroadcastCore):
             self.shard.subscribers.sequence[places[key.decode()]] -= count
 
     def is_notice(self, work: BroadcastWork, name: Name) -> bool:
-        """Whether a delivery reports a change."""
+        """Return whether a delivery reports a change."""
         del work
         return self.plan.message_of(name)[0][0] is None
 
@@ -191,7 +191,7 @@ class BatchCore(BroadcastCore):
         return to_line(codec.encode(data, shard.directory, shard.subscribers))
 
     def load(self, state: str) -> None:
-        """Become what ``state`` was dumped from."""
+        """Restore from ``state``."""
         data, counts, subscribers = codec.parts(from_line(state))
         if self.known is None or self.known[0] != data:
             self.known = None

@@ -138,7 +138,7 @@ class NetworkCore(ExchangeCore):
         return pa.chunked_array([flat(self.records["timestamp"]).cast(pa.int64()), times])
 
     def _sent(self, rows: pa.Table, outgoing: Mapping[int, Hops]) -> tuple[int, pa.ChunkedArray]:
-        """How many messages leave for other shards, and the times of what they carry."""
+        """Return how many messages leave for other shards, and the times of what they carry."""
         gone = np.concatenate([np.zeros(0, np.int64), *(hops.row for hops in outgoing.values())])
         return len(gone), rows["timestamp"].take(pa.array(gone[gone >= 0]))
 
@@ -152,7 +152,7 @@ class NetworkCore(ExchangeCore):
         return to_line(dump(self.net, self.directory_blob, self.records, self.known, more))
 
     def load(self, state: str) -> None:
-        """Become what ``state`` was dumped from."""
+        """Restore from ``state``."""
         directory, self.records, self.known, more = load(self.net, from_line(state))
         self.directory_blob = directory
         self.waiting = [Waiting.of(fields) for fields in more["waiting"]]

@@ -1,8 +1,8 @@
 """Notices of changes that wait for their place among what a shard delivers.
 
-A change ends lines of the network, each with a last message behind all that came before it. Who is
-in the new view gets it when the last lines before it have ended here, in front of all
-messages of the view; who is in none of its groups, when the changed group's own line has ended.
+A change ends lines of the network, each with a last message behind all that came before it. Members
+of the new view get it when the last lines before it have ended here, in front of all messages of
+the view; subscribers in none of its groups, when the changed group's own line has ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Waiting:
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> Waiting:
-        """The inverse of :meth:`fields`."""
+        """Return the inverse of :meth:`fields`."""
         lines, names, word, text, timestamp = fields
         return cls(tuple(lines), tuple(names), tuple(word), text, timestamp)
 

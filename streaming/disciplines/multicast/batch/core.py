@@ -55,7 +55,7 @@ LIMITS = MessageLimits(DESTINATIONS_MAX, HANDLES_MAX, PEER_BYTES_MAX)
 NUMBERS = ("sequence", "incarnation", "last_ms")
 PEERS = pa.schema([("key", pa.binary()), *((name, pa.int64()) for name in NUMBERS)])
 PAIRS = pa.schema([("step", pa.int64())])
-"""The pairs of `Holders`, each less the one before."""
+"""The pairs of `Holders` as differences."""
 
 
 class BatchOperator(BroadcastOperator):
@@ -64,15 +64,15 @@ class BatchOperator(BroadcastOperator):
     plan: BatchMulticastPlan
 
     def core(self, shard: int) -> BatchCore:
-        """A shard as at the beginning of the checkpoint: without nodes."""
+        """Return a new shard, without nodes."""
         return BatchCore(self.plan, shard)
 
 
 class BatchCore(BroadcastCore):
-    """One shard: what its peers got and hold.
+    """One shard: its peers' counts and handles.
 
-    ``clock``: commands and records so far, of all. ``asked``: the batch's records that are
-    commands, and what they ask for.
+    ``clock``: the number of all commands and records so far. ``asked``: the batch's records that
+    are commands, and their operations.
     """
 
     def __init__(self, plan: BatchMulticastPlan, shard: int) -> None:
@@ -86,7 +86,7 @@ class BatchCore(BroadcastCore):
         self.asked: dict[int, str] = {}
 
     def step(self, work: BroadcastWork) -> Iterator[Write]:
-        """Commands first, then what senders sent, with the commands among it in their place."""
+        """Carry out commands, then the inputs' records, with the commands among them in order."""
         events = self._retire(work.now_ms)
         self.asked = asked_in(work.records, self.plan.input_commands)
         ends = self._commands(work.commands, None, work.now_ms, events)
@@ -115,7 +115,7 @@ class BatchCore(BroadcastCore):
         return int(stamp or 0) - 1 - (self.clock - len(work.records))
 
     def is_notice(self, work: BroadcastWork, name: Name) -> bool:
-        """Whether a delivery reports a destruction."""
+        """Return whether a delivery reports a destruction."""
         record = self.origin(work, name)
         return record < 0 or record in self.asked
 
@@ -126,7 +126,7 @@ class BatchCore(BroadcastCore):
         return {name.decode(errors="surrogateescape") for name in names}
 
     def dump(self) -> str:
-        """The state."""
+        """Encode the state."""
         peers, pairs = self.peers, np.diff(self.holders.pairs, prepend=0)
         columns = [peers.keys, *(pa.array(getattr(peers, name)) for name in NUMBERS)]
         parts = [
@@ -138,7 +138,7 @@ class BatchCore(BroadcastCore):
         return to_line(join(parts))
 
     def load(self, state: str) -> None:
-        """Become what ``state`` was dumped from."""
+        """Restore the shard from ``state``."""
         head, nodes, peers, pairs = split(from_line(state), 4)
         self.clock = json.loads(head)
         self.nodes.load(nodes)
@@ -154,7 +154,7 @@ class BatchCore(BroadcastCore):
     # --- What is forgotten.
 
     def _retire(self, now_ms: int) -> list[Event]:
-        """Forget peers that took no part for long and have no node; their handles go, too."""
+        """Forget peers that were inactive for long and have no node, with their handles."""
         peers, due_ms = self.peers, now_ms - self.plan.retire_after_ms
         idle = peers.last_ms < due_ms
         if not idle.any():
@@ -180,10 +180,10 @@ class BatchCore(BroadcastCore):
     def _commands(
         self, commands: pa.Table, asked: str | None, now_ms: int, events: list[Event]
     ) -> list[End]:
-        """Carry out the commands, as every shard does; the destructions among them.
+        """Carry out the commands, as every shard does; return the destructions among them.
 
-        ``asked``: what a record of an input asks for, by its header.
-        The first shard answers; what a peer releases is answered by the peer's.
+        ``asked``: the operation in an input record's header. The first shard answers; the peer's
+        shard answers a release.
         """
         if not len(commands):
             return []
@@ -221,7 +221,7 @@ class BatchCore(BroadcastCore):
         now_ms: int,
         ends: list[End],
     ) -> dict[str, Any]:
-        """Carry out one command; what the answer says. Raises CommandRefused."""
+        """Carry out one command; return the answer's fields. Raises CommandRefused."""
         if isinstance(command, CommandRefused):
             raise command
         life = self.nodes.do(command, now_ms)
@@ -238,7 +238,7 @@ class BatchCore(BroadcastCore):
         return repeated
 
     def _notices(self, ends: Sequence[End]) -> Iterator[Write]:
-        """A record for each holder of a destroyed node."""
+        """Yield a record for each holder of a destroyed node."""
         for table in notices(ends, self.peers):
             self.totals.notices += len(table)
             yield self.plan.output, table
@@ -248,7 +248,7 @@ class BatchCore(BroadcastCore):
     def _records(
         self, records: pa.Table, own: Bools, now_ms: int, events: list[Event]
     ) -> Iterator[Write]:
-        """Deliveries to this shard's peers; rejects and events of those at home here (``own``)."""
+        """Yield this shard's deliveries, and rejects and events of its own records (``own``)."""
         (to, _), (handles, has_handles) = last_headers(flat(records["headers"]), ["to", "handles"])
         find = partial(self._find, now_ms=now_ms)
         messages = Messages(flat(records["key"]), to, handles, find, LIMITS)
@@ -275,7 +275,7 @@ class BatchCore(BroadcastCore):
         yield self.plan.rejects, self._rejects(records, messages, own)
 
     def _rows_of(self, messages: Messages, copies: Copies, now_ms: int) -> Int64s:
-        """The row of each of `messages.names.peers` that gets anything here; -1: of the others."""
+        """Return the row of each of `messages.names.peers` with deliveries here; -1: others."""
         names = messages.names
         got = np.zeros(len(names.peers), np.bool_)
         got[names.peer[copies.names()]] = True
@@ -284,14 +284,14 @@ class BatchCore(BroadcastCore):
         return rows
 
     def _find(self, name: bytes, now_ms: int) -> Node | None:
-        """The node of a name, also one that was destroyed not long ago."""
+        """Return the node of a name, also one that was destroyed not long ago."""
         life = self.nodes.find(latin(name), now_ms)
         if life is None:
             return None
         return Node(life.number, raw(life.owner), destroyed=life.destroyed_ms >= 0)
 
     def _note_senders(self, messages: Messages, senders: pa.Array, now_ms: int) -> None:
-        """To send is to take part."""
+        """Count senders as active."""
         rows = self.peers.rows(senders.filter(pa.array(messages.good)).unique())
         self.peers.last_ms[rows[rows >= 0]] = now_ms
 
@@ -303,7 +303,7 @@ class BatchCore(BroadcastCore):
         now_ms: int,
         events: list[Event],
     ) -> None:
-        """An event for each destination that was destroyed before the message."""
+        """Add an event for each destination that was destroyed before the message."""
         record, name = messages.undelivered(own)
         self.totals.undelivered += len(record)
         if not len(record):

@@ -1,9 +1,9 @@
 """Steps of the multicast protocols between shards, as bytes.
 
 A chunk is JSON and an Arrow stream: the steps, and the records of the messages that they put into
-queues. Steps of one transaction and phase differ in their peers only; together they are a *run*,
-one JSON list: `[tag, sender, serial, what they share, [what each has]]`. A record goes once to each
-shard, with the step that queues its message there, however many destinations are there.
+queues. Steps of one transaction and phase differ only in their peers; together they are a *run*,
+one JSON list: `[tag, sender, serial, shared fields, [each step's own fields]]`. A record goes to
+each shard once, with the step that queues its message, however many destinations are there.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _LENGTH = struct.Struct(">I")
 
 
 def dumps(value: Any) -> str:
-    """Compact JSON; tuples are lists."""
+    """Encode compact JSON; tuples become lists."""
     return json.dumps(value, separators=(",", ":"))
 
 
-# --- What the steps of a run share, and what each has: (tag, …), …
+# --- The fields that the steps of a run share, and each step's own: (tag, …), …
 
 
 def _nodes(step: Any) -> Any:
-    """A destination's peer, with its nodes where the message is not for the peer itself."""
+    """Return a destination's peer, with its nodes if the message is not for the peer itself."""
     parcels = step.parcels
     if len(parcels) == 1 and parcels[0].node is None:
         return step.peer
@@ -183,17 +183,17 @@ DECODE: dict[str, Decode] = {
 }
 
 QUEUEING = (clock.Enqueue, clock.Arrive, counter.Commit)
-"""The steps with which a message's record travels, also the command of a destruction or release."""
+"""The steps that carry a record: a message's, or the command of a destruction or release."""
 
 
 def refused(number: TransactionId, fields: Sequence[Any]) -> Refused:
-    """A refusal of its fields without the transaction."""
+    """Return a refusal from its fields without the transaction."""
     peer, reason, detail, node = fields
     return Refused(number, peer, Refusal(reason), detail, node)
 
 
 class OutgoingSteps:
-    """What goes to one shard: runs in order, and the messages whose records go along."""
+    """Steps for one shard: runs in order, and the messages whose records they carry."""
 
     def __init__(self) -> None:
         self.runs: list[list[Any]] = []
@@ -202,7 +202,7 @@ class OutgoingSteps:
         self._last: tuple[Any, ...] = ()
 
     def add(self, step: Step) -> None:
-        """Put a step at the end."""
+        """Append a step."""
         tag, shared, alone = ENCODE[type(step)]
         head = (tag, step.transaction, shared(step))
         self.count += 1
@@ -215,7 +215,7 @@ class OutgoingSteps:
         self.messages.append(step.parcels[0].message if carries else None)  # type: ignore[union-attr]
 
     def chunks(self, rows: pa.Table, index: Mapping[int, int]) -> list[bytes]:
-        """The runs with their records (``index``: the row of each message), cut where needed."""
+        """Encode the runs with their records (``index``: each message's row), in chunks."""
         whole = self._chunk(0, len(self.runs), rows, index)
         if fits(whole):
             return [whole]
@@ -239,7 +239,7 @@ class OutgoingSteps:
 
 
 def runs_by_shard(steps: Iterable[Step], homes: Mapping[str, int]) -> dict[int, OutgoingSteps]:
-    """What goes to each shard; ``homes``: the shard of each name."""
+    """Group steps by shard; ``homes``: the shard of each name."""
     targets: dict[int, OutgoingSteps] = {}
     for step in steps:
         to = step.peer if isinstance(step, Request) else step.transaction.sender
@@ -248,7 +248,7 @@ def runs_by_shard(steps: Iterable[Step], homes: Mapping[str, int]) -> dict[int, 
 
 
 def unchunk(chunks: Iterable[bytes]) -> tuple[list[Step], list[int], pa.Table]:
-    """The steps of all chunks in order, the messages whose records came along, and these."""
+    """Return all chunks' steps in order, the messages whose records they carry, and the records."""
     steps: list[Step] = []
     messages: list[int] = []
     tables = [PAYLOAD.empty_table()]

@@ -1,7 +1,7 @@
-"""Discipline `multicast` on shards: senders, their messages' way to any peers, one order of all.
+"""Discipline `multicast` on shards: messages from senders to any peers, in one order.
 
-The protocol is `sequencer.multicast`; here are the records that it is about, nodes by command, and
-what peers see.
+The protocol is `sequencer.multicast`; this module adds the messages' records, commands about nodes,
+and deliveries.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from streaming.disciplines.state_keys import shards_of
 from streaming.disciplines.waiting import waiting_report
 
 IN_FLIGHT_MAX = 50_000
-"""Destinations of messages that a shard's senders have on their way at the same time; what goes
-beyond waits in the order of arrival. One message may be larger."""
+"""The most destinations of a shard's messages in flight; further messages wait in the order of
+arrival. One message may have more."""
 
 READ_MAX = 5_000
 
@@ -63,17 +63,17 @@ class MulticastOperator(ExchangeOperator):
     plan: MulticastPlan
 
     def core(self, shard: int) -> MulticastCore:
-        """A shard as at the beginning of the checkpoint: without nodes."""
+        """Return a new shard, without nodes."""
         return MulticastCore(self.plan, shard)
 
 
 class MulticastCore(ExchangeCore):
-    """One shard: its senders and peers, and the records that are on their way from or to them.
+    """One shard: its senders and peers, and the records in flight from or to them.
 
-    ``rows`` are those records under ``ids``: a number for each message, different in all shards.
-    Of the shard's own, those from ``first_waiting`` on have not started yet; ``flying`` has the
-    others until their transaction ends, with the number of their destinations. ``placed`` are the
-    commands that have not started. ``bus_type``: not the order's own.
+    ``rows`` are those records under ``ids``: a number for each message, unique over all shards. Of
+    the shard's own, those from ``first_waiting`` on have not started yet; ``flying`` has the others
+    until their transaction ends, with their numbers of destinations. ``placed`` are the commands
+    that have not started. ``bus_type``: replaces the order's own.
     """
 
     def __init__(self, plan: MulticastPlan, shard: int, bus_type: type[Bus] | None = None) -> None:
@@ -96,9 +96,9 @@ class MulticastCore(ExchangeCore):
         self.refusals: MulticastRefusals = MulticastRefusals(self)
 
     def step(self, work: ShardWork) -> ShardOutcome:
-        """Commands first, then what other shards sent, then what senders sent, commands included.
+        """Carry out commands, then other shards' messages, then the inputs' records and commands.
 
-        What senders sent has its place in their lines, wherever it starts.
+        Records take their place in their senders' lines, whenever they start.
         """
         now, waited = Turn(work.now_ms), dict(self.peers.busy)
         self._retire(now)
@@ -125,12 +125,12 @@ class MulticastCore(ExchangeCore):
         writes.append((self.plan.events, output.events(now.events)))
         if not self.plan.progress:
             return ShardOutcome(writes, outgoing)
-        # A record is kept by its sender's shard until those of all its destinations keep it, too.
+        # A sender's shard keeps a record until the shards of all its destinations have it, too.
         sent = len(now.outgoing), pa.chunked_array([], pa.int64())
         return ShardOutcome(writes, outgoing, self.rows.table["timestamp"], sent)
 
     def dump(self) -> str:
-        """The state; peers that nothing touched cost their text only."""
+        """Encode the state; untouched peers cost only a copy of their text."""
         flying, placed = list(self.flying.items()), list(self.placed.items())
         head = dumps([self.next_id, self.first_waiting, flying, placed, self.rows.ids.tolist()])
         parts = [head.encode(), self.nodes.dump(), self.peers.dump().encode()]
@@ -138,7 +138,7 @@ class MulticastCore(ExchangeCore):
         return to_line(join(parts))
 
     def load(self, state: str) -> None:
-        """Become what ``state`` was dumped from."""
+        """Restore the shard from ``state``."""
         parts = split(from_line(state), 4)
         self.next_id, self.first_waiting, flying, placed, ids = json.loads(parts[0])
         self.flying = dict(flying)
@@ -150,13 +150,13 @@ class MulticastCore(ExchangeCore):
         self.rows.put(table, ids)
 
     def renew(self, since_ms: int) -> None:
-        """See `Core.renew`; of each peer when it is next touched."""
+        """See `Core.renew`; it takes effect on a peer when that is next touched."""
         self.peers.renewed_ms = since_ms
 
-    # --- What came in.
+    # --- Input.
 
     def _read(self, work: ShardWork, now: Turn) -> None:
-        """Carry out the commands, and make messages of the records that are at home here."""
+        """Carry out the commands, and make messages of the records that belong to this shard."""
         asked = asked_in(work.records, self.plan.input_commands)
         if asked or len(work.commands):
             self.asked.forget(now)
@@ -170,7 +170,7 @@ class MulticastCore(ExchangeCore):
                 self._command(row, asked[stop], now)
 
     def _is_home(self, row: pa.Table) -> bool:
-        """Whether the record in a row counts here, as that of a message would."""
+        """Return whether the record in a row belongs to this shard, as a message's would."""
         return bool(shards_of(flat(row["key"]), self.plan.shards)[0] == self.shard)
 
     def _command(self, record: pa.Table, op: str | None, now: Turn) -> None:
@@ -187,7 +187,7 @@ class MulticastCore(ExchangeCore):
         return number
 
     def _messages(self, records: pa.Table, now: Turn) -> None:
-        """Make messages of records that are no commands; the others are rejected."""
+        """Make messages of records that are no commands; reject those that are not valid."""
         if not len(records):
             return
         numbers = [self._number() for _ in range(len(records))]
@@ -206,7 +206,7 @@ class MulticastCore(ExchangeCore):
     # --- The protocol.
 
     def _pump(self, now: Turn, sends: Sequence[Task], steps: Sequence[Any] = ()) -> None:
-        """Carry out all that can be done here."""
+        """Carry out all steps that are possible on this shard."""
         pumped = self.net.pump(sends, steps)
         now.outgoing += pumped.outgoing
         now.let_go = ()
@@ -222,7 +222,7 @@ class MulticastCore(ExchangeCore):
             self._pump(now, (), now.let_go)
 
     def _starting(self, now: Turn) -> list[Task]:
-        """What may start now, in the order of arrival."""
+        """Return the tasks that may start now, in the order of arrival."""
         starting: list[Task] = []
         while self.first_waiting < self.next_id and self.in_flight < IN_FLIGHT_MAX:
             number = self.first_waiting
@@ -245,7 +245,7 @@ class MulticastCore(ExchangeCore):
         return starting
 
     def _read_again(self, now: Turn) -> None:
-        """Make messages of the next records that wait since an earlier batch."""
+        """Make messages of the next records that were kept waiting by an earlier batch."""
         numbers: list[int] = []
         number = self.first_waiting
         while number < self.next_id and len(numbers) < READ_MAX:
@@ -260,11 +260,11 @@ class MulticastCore(ExchangeCore):
             now.lost[numbers[at]] = (reason, len(set(to[0].as_py().split(b","))))
 
     def _waits(self, number: int) -> bool:
-        """Whether a number is a message, and not one that was rejected on arrival."""
+        """Return whether a number is a message that was not rejected on arrival."""
         return number in self.rows.index and number not in self.placed
 
     def _end(self, transaction: Transaction, now: Turn) -> None:
-        """Tell what became of a message, or of a node."""
+        """Report the result of a message or a command."""
         task: Any = transaction.task
         weight = self.flying.pop(task.id)
         self.in_flight -= weight
@@ -284,7 +284,7 @@ class MulticastCore(ExchangeCore):
         self.totals.held -= weight
 
     def _undelivered(self, task: Message, gone: Collection[str], now: Turn) -> None:
-        """An event for each destination that was destroyed before the message."""
+        """Add an event for each destination that was destroyed before the message."""
         row = self.rows.one(task.id)
         place = place_of(row, self.plan)
         destroyed = [
@@ -317,7 +317,7 @@ class MulticastCore(ExchangeCore):
         return output.rejects(table, pa.array(reasons, pa.string()), self.plan.inputs)
 
     def _retire(self, now: Turn) -> None:
-        """Forget peers that took no part for long."""
+        """Forget peers that were inactive for long."""
         due_ms = now.ms - self.plan.retire_after_ms
         if self.idle_since_ms >= due_ms:
             return
@@ -328,7 +328,7 @@ class MulticastCore(ExchangeCore):
         self.idle_since_ms = min(self.peers.last.values(), default=now.ms)
 
     def _drop_rows(self) -> None:
-        """Keep the records that wait, are on their way, or lie in a queue here."""
+        """Drop all records but those that wait, are in flight, or are in a queue here."""
         ids = self.rows.ids
         waiting = (ids % self.plan.shards == self.shard) & (ids >= self.first_waiting)
         needed = set(self.flying).union(*self.peers.queued.values())

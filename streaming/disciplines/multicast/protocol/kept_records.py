@@ -22,28 +22,28 @@ class KeptRecords:
         self.index: dict[int, int] = {}
 
     def put(self, table: pa.Table, ids: Sequence[int]) -> None:
-        """Become these records."""
+        """Replace the records with these."""
         self.table, self.ids = table, np.array(ids, np.int64)
         self._count()
 
     def add(self, tables: Sequence[pa.Table], payload: pa.Table, ids: Iterable[int]) -> None:
-        """Put records behind those that are there: own ones, then others'."""
+        """Append records: the shard's own, then others'."""
         foreign = carried(payload, RECORD.names)
         self.table = pa.concat_tables([self.table, *tables, foreign]).combine_chunks()
         self.ids = np.concatenate((self.ids, np.array(list(ids), np.int64)))
         self._count()
 
     def take(self, numbers: Iterable[int]) -> pa.Table:
-        """The records of these numbers."""
+        """Return the records of these numbers."""
         return self.table.take(pa.array([self.index[number] for number in numbers], pa.int64()))
 
     def one(self, number: Any) -> dict[str, Any]:
-        """A record by its columns' names."""
+        """Return a record as a dictionary of its columns."""
         row: dict[str, Any] = self.table.slice(self.index[number], 1).to_pylist()[0]
         return row
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
-        """Drop all others."""
+        """Keep only the records of a mask."""
         if not kept.all():
             self.table = self.table.filter(pa.array(kept)).combine_chunks()
             self.ids = self.ids[kept]

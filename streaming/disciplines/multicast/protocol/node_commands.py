@@ -1,4 +1,4 @@
-"""Commands about nodes, as a shard of clocks or the counter carries them out.
+"""Commands about nodes, carried out by a shard in the orders of clocks or the counter.
 
 All shards see all commands in one order, those of the commands topic before a batch's records and
 those of inputs among them, so each keeps the same list of nodes. What has a place among messages,
@@ -36,21 +36,21 @@ from streaming.disciplines.multicast.protocol.turn import Turn
 
 
 class CommandInLine(NamedTuple):
-    """A command in its sender's line: ``peer`` gives back its handle, None: the node ends."""
+    """A command in its sender's line: ``peer`` releases its handle; None: destroy the node."""
 
     node: str
     sender: str
     peer: str | None = None
 
     def task(self, number: int) -> Task:
-        """What the protocol is asked to do under this number."""
+        """Return the protocol's task for this command, under this number."""
         if self.peer is None:
             return Destruction(number, self.sender, self.node)
         return Release(number, self.sender, self.peer, self.node)
 
 
 class NodeCommands:
-    """A shard's part in commands: it changes what it keeps, and answers what is its to answer."""
+    """A shard's part in commands: it updates its nodes, and answers its own commands."""
 
     def __init__(
         self, plan: MulticastPlan, shard: int, homes: Homes, peers: Peers, nodes: Nodes
@@ -62,16 +62,16 @@ class NodeCommands:
         self.nodes = nodes
 
     def forget(self, now: Turn) -> None:
-        """Forget the nodes whose time is over; to be called where there are commands."""
+        """Forget the nodes whose time is over; call it before commands."""
         for life in self.nodes.forget(now.ms):
             self._with_keeper(life, OwnedNodes.forget)
 
     def carry_out(self, row: Mapping[str, Any], op: str | None, now: Turn) -> CommandInLine | None:
-        """Carry out one command; what goes into a line of this shard.
+        """Carry out one command; return what goes into a line of this shard.
 
-        ``op``: what a record of an input asks for. A destruction is answered when it has its
-        stamp, by the shard of the node's owner, a release by the shard of the peer, the rest by
-        the first shard.
+        ``op``: the operation in an input record's header. The shard of the node's owner answers a
+        destruction, when it has its stamp; the shard of the peer a release; the first shard the
+        rest.
         """
         more: dict[str, Any]
         try:
@@ -105,7 +105,7 @@ class NodeCommands:
         self.answer(row, {**node, "timestamp": timestamp, "from": shown(owner)}, now)
 
     def released(self, row: Mapping[str, Any], peer: str, what: Released, now: Turn) -> None:
-        """Answer a release that a peer of this shard dequeued, and let the node's keeper know."""
+        """Answer a release that a peer of this shard dequeued, and notify the node's keeper."""
         self.let_go(now, peer, what.node, what.count)
         place, asked_as, more = json.loads(row["value"])
         timestamp, sender = what.stamp
@@ -115,7 +115,7 @@ class NodeCommands:
         now.events.append(output.answer(self.plan.pipeline, place, asked_as, now.ms, more))
 
     def let_go(self, now: Turn, peer: str, node: str, registered: int) -> None:
-        """A peer gives back its handle to a node, which may be forgotten by now."""
+        """Release a peer's handle to a node, which may be forgotten by now."""
         life = self.nodes.lives.get(bare(node))
         if life is not None and life.id == node:
             now.let_go += let_go(peer, self.peers.bus.keeper(life.owner), node, registered)
@@ -124,7 +124,7 @@ class NodeCommands:
         return self.homes[name] == self.shard
 
     def _with_keeper(self, life: KnownNode, change: Callable[[OwnedNodes, str], None]) -> None:
-        """Change what the party that answers for a node keeps of it, if it is here."""
+        """Change the nodes of the party that keeps a node, if it is on this shard."""
         bus = self.peers.bus
         if self._is_here(bus.keeper(life.owner)):
             change(bus.kept_nodes(life.owner), life.id)
@@ -137,7 +137,7 @@ class NodeCommands:
         op: str | None,
         now: Turn,
     ) -> CommandInLine | None:
-        """A peer is to give back a handle: at once, or in the line of the sender that asks for it.
+        """Release a peer's handle: at once, or in the line of the sender that requests it.
 
         A record without a key has no sender.
         """
@@ -156,10 +156,10 @@ class NodeCommands:
 
 
 def placed_row(record: pa.Table, placed: CommandInLine, plan: MulticastPlan) -> pa.Table:
-    """What a shard keeps of a placed command: its record.
+    """Return the record that a shard keeps for a placed command.
 
-    A release is answered in another shard, which sees no places of inputs: its record travels
-    with what the answer repeats as its value.
+    Another shard, which does not see inputs' places, answers a release: so the fields that the
+    answer repeats are the record's value.
     """
     if placed.peer is None:
         return record

@@ -1,4 +1,4 @@
-"""What the two orders by a protocol differ in, to a shard: the bus, and how its parts are saved."""
+"""Differences between the two orders by a protocol: the bus, and how its parts are saved."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from streaming.disciplines.multicast.protocol.state import (
 
 
 class Order(ABC):
-    """One order. Parties are those of its bus; what they become is lists that JSON can hold."""
+    """One order: the type of its bus, and its parties as lists that JSON can hold."""
 
     bus_type: ClassVar[type[Bus]]
 
     @abstractmethod
     def party_fields(self, name: str, party: Any) -> list[Any]:
-        """The party that answers under a name, without what is the same for all that are idle."""
+        """Return the fields of a name's party, without those that all idle parties share."""
 
     @abstractmethod
     def load_party(self, name: str, party: Any, fields: Sequence[Any]) -> None:
-        """Put a new party into a state."""
+        """Restore a new party from its fields."""
 
     @abstractmethod
     def note_fields(self, notes: Any) -> NoteFields:
-        """What the protocol notes of a transaction."""
+        """Return the protocol's notes on a transaction."""
 
     @abstractmethod
     def notes(self, fields: NoteFields) -> tuple[Any, ...]:
-        """The inverse of `note_fields`."""
+        """Return the inverse of `note_fields`."""
 
 
 class ClockOrder(Order):
@@ -58,7 +58,7 @@ class ClockOrder(Order):
         return [queue, nodes, handles] if nodes or any(handles) else [queue]
 
     def load_party(self, name: str, party: Any, fields: Sequence[Any]) -> None:
-        """The inverse of `party_fields`."""
+        """Return the inverse of `party_fields`."""
         del name
         queue, *more = fields
         clock, messages, blocks = queue if len(queue) > 1 else (queue[0], (), ())
@@ -73,11 +73,11 @@ class ClockOrder(Order):
             party.handles.load(tuple(handles))
 
     def note_fields(self, notes: ClockNotes) -> NoteFields:
-        """Who has a block, and who has noted the receivers."""
+        """Return the parties that have a block, and those that have noted the receivers."""
         return NoteFields([notes.maximum], [notes.blocked, notes.registered])
 
     def notes(self, fields: NoteFields) -> ClockNotes:
-        """The inverse of `note_fields`."""
+        """Return the inverse of `note_fields`."""
         (maximum,) = fields.values
         return ClockNotes(maximum, *map(tuple, fields.names))
 
@@ -95,7 +95,7 @@ class CounterOrder(Order):
         return [[_copy_fields(*copy) for copy in queue], held, registered]
 
     def load_party(self, name: str, party: Any, fields: Sequence[Any]) -> None:
-        """The inverse of `party_fields`."""
+        """Return the inverse of `party_fields`."""
         if name == COUNTER:
             value, nodes = fields
             party.load((value, node_states(nodes)))
@@ -104,11 +104,11 @@ class CounterOrder(Order):
             party.load(([_copy_state(copy) for copy in queue], *handles))
 
     def note_fields(self, notes: CounterNotes) -> NoteFields:
-        """The counter at the start, holders without a copy, and who has one."""
+        """Return the counter at the start, the holders without a copy, and those with one."""
         return NoteFields([notes.seq_lower, notes.missing], [notes.copied])
 
     def notes(self, fields: NoteFields) -> CounterNotes:
-        """The inverse of `note_fields`."""
+        """Return the inverse of `note_fields`."""
         seq_lower, missing = fields.values
         (copied,) = fields.names
         return CounterNotes(seq_lower, tuple(missing), tuple(copied))

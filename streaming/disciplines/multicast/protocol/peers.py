@@ -1,6 +1,6 @@
-"""A shard's peers and senders: live where something is on its way, else a line of text each.
+"""A shard's peers and senders: objects while messages are in flight, else a line of text each.
 
-A peer's text is made anew when a step touches it and read when it is next needed, so that idle
+A peer's text is written when a step has touched it and parsed when it is next needed, so that idle
 peers cost a batch nothing but their text.
 """
 
@@ -21,14 +21,14 @@ from streaming.disciplines.shards import Count
 from streaming.disciplines.waiting import Wait
 
 LIMITS = Limits(entries_max=2**40, nodes_max=2**40, in_flight_max=2**40)
-"""What queues and lines hold is bounded by what a shard lets start (`IN_FLIGHT_MAX`)."""
+"""Not a limit: what a shard lets start (`IN_FLIGHT_MAX`) bounds queues and lines."""
 
 
 class Peers:
     """The peers of one shard. Names are Latin-1, one character for each byte of a key.
 
-    ``bus`` has those that are live; a name that it is about to use is made live. ``bus_type``:
-    another than the order's. ``renewed_ms``: see `Core.renew`.
+    ``bus`` has the live ones; a peer is made live before the bus uses it. ``bus_type``: replaces
+    the order's own. ``renewed_ms``: see `Core.renew`.
     """
 
     def __init__(self, order: str, bus_type: type[Bus] | None = None) -> None:
@@ -45,12 +45,12 @@ class Peers:
         """Peers that got a delivery in this step."""
 
     def count(self, name: str, now_ms: int) -> Count:
-        """A peer's count, begun now if there is none."""
+        """Return a peer's count, begun now if there is none."""
         self.touch(name)
         return self.counts.setdefault(name, Count(0, now_ms, now_ms))
 
     def place(self, name: str) -> dict[str, int]:
-        """How far a peer's stream is, as answers tell it; nothing of a peer that got nothing."""
+        """Return a peer's next numbers in the form of answers; empty if it got nothing yet."""
         if name not in self.texts and name not in self.counts:
             return {}
         self.touch(name)
@@ -58,14 +58,14 @@ class Peers:
         return {"incarnation": count.incarnation, "sequence": count.sequence}
 
     def number(self, name: str, now_ms: int) -> tuple[int, int]:
-        """`sequence` and `incarnation` of a peer's next delivery."""
+        """Return `sequence` and `incarnation` of a peer's next delivery."""
         count = self.count(name, now_ms)
         count.sequence += 1
         self._moved.add(name)
         return count.sequence - 1, count.incarnation
 
     def touch(self, name: str) -> None:
-        """Make a peer live; its text is made anew when the step ends."""
+        """Make a peer live; its text is written when the step ends."""
         if name in self._touched:
             return
         self._touched[name] = None
@@ -73,7 +73,7 @@ class Peers:
             self._thaw(name)
 
     def settle(self, now_ms: int) -> None:
-        """Make the texts of all peers that were touched."""
+        """Write the texts of all peers that were touched."""
         for name in self._touched:
             count = self.counts.setdefault(name, Count(0, now_ms, now_ms))
             count.last_ms = self.last[name] = now_ms
@@ -94,10 +94,10 @@ class Peers:
     def retire(
         self, due_ms: int, let_go: Callable[[str, str, int], None]
     ) -> Iterator[tuple[str, Count]]:
-        """Forget those that took part last before ``due_ms`` and have nothing to keep.
+        """Forget peers that were last active before ``due_ms`` and have nothing to keep.
 
-        To be called before a step; the others count as having taken part in it. ``let_go`` gets
-        the name, the handles that it gives back, and the registrations for them.
+        Call it before a step; the others then count as active. ``let_go`` is called with the name,
+        each handle that it releases, and the registration.
         """
         for name in [name for name, last in self.last.items() if last < due_ms]:
             self.touch(name)
@@ -114,7 +114,7 @@ class Peers:
             yield name, self.counts.pop(name)
 
     def dump(self) -> str:
-        """All of it; equal peers give equal text."""
+        """Encode all peers; equal peers give equal text."""
         heads = [
             self.bus.floor,
             list(self.texts),
@@ -125,7 +125,7 @@ class Peers:
         return "\n".join([dumps([*heads, queued]), *self.texts.values()])
 
     def load(self, text: str) -> None:
-        """Become what ``text`` was dumped from."""
+        """Restore the peers from ``text``."""
         head, *texts = text.split("\n")
         self.bus.floor, names, last, busy, queued = json.loads(head)
         self.texts = dict(zip(names, texts, strict=True))
@@ -143,7 +143,7 @@ class Peers:
             load_line(self.bus.line(name), line, self.order.notes)
 
     def _note(self, name: str, party: Party | None, now_ms: int) -> None:
-        """Whether something waits for a peer, and which messages lie there."""
+        """Note whether something waits for a peer, and the messages in its queue."""
         queued: Iterable[Any] = () if party is None else party.queued()
         ids = tuple(dict.fromkeys(parcel.message for parcel in queued))
         if ids:

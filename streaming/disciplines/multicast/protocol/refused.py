@@ -1,4 +1,4 @@
-"""What a shard of clocks or the counter knows of messages that Kafka refused.
+"""Messages that Kafka refused, on a shard in the orders of clocks or the counter.
 
 See `streaming.disciplines.inquiries.Answering`.
 """
@@ -24,7 +24,7 @@ from streaming.disciplines.undelivered import ROW
 
 
 class Core(Protocol):
-    """What is needed of a shard (`core.MulticastCore`)."""
+    """The part of a shard (`core.MulticastCore`) that is used here."""
 
     plan: MulticastPlan
     peers: Peers
@@ -54,7 +54,7 @@ class MulticastRefusals:
         return deliveries.append_column(ROW, pa.array(rows, pa.int64()))
 
     def unspend(self, counts: Mapping[bytes, int]) -> None:
-        """Take back this number of the last sequence numbers of these peers."""
+        """Take back this many of the last sequence numbers of these peers."""
         for key, count in counts.items():
             self.core.peers.count(latin(key), self.core.clock_ms).sequence -= count
         self.core.peers.settle(self.core.clock_ms)
@@ -77,9 +77,9 @@ class MulticastRefusals:
         return {each.decode(errors="surrogateescape") for each in to[0].as_py().split(b",")}
 
     def is_under_way(self, key: Key) -> bool:
-        """Whether a message's transaction goes on: not all queues may have it."""
+        """Return whether a message's transaction continues, so that a queue may not have it yet."""
         return key[0] in self.core.flying
 
     def has_passed(self, key: Key) -> bool:
-        """Whether a message lies in no queue here."""
+        """Return whether a message is in no queue of this shard."""
         return not any(key[0] in ids for ids in self.core.peers.queued.values())

@@ -1,6 +1,6 @@
-"""Peers and senders moved to other shards, where clocks or the counter make the order.
+"""Moving peers and senders to other shards, in the orders of clocks or the counter.
 
-Only at rest: what is on its way is for a shard by its number.
+Only at rest: messages in flight are addressed to a shard by its number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streaming.disciplines.state_row import StateRow
 
 
 def reshard(before: MulticastPlan, after: MulticastPlan, rows: Sequence[ShardRow]) -> Resharded:
-    """Each name to its shard by its hash; what all shards know stays."""
+    """Move each name to its shard by its hash; what all shards know stays."""
     if before.shards == after.shards or not rows:
         return rekeyed(before, after, rows)
     operator = MulticastOperator(before)
@@ -53,9 +53,9 @@ def reshard(before: MulticastPlan, after: MulticastPlan, rows: Sequence[ShardRow
 
 
 def _nodes_of(lists: Sequence[Nodes]) -> Nodes:
-    """The list that all shards keep; ValueError where they do not know the same nodes.
+    """Return the shards' common list of nodes; ValueError if their lists differ.
 
-    Since when one is destroyed may differ, if the driver's clock went back: a shard's never does.
+    Times of destruction may differ if the driver's clock was set back: a shard's clock never is.
     """
     first, *others = lists
     found = Nodes(first.remembered_ms, {n: replace(o) for n, o in first.lives.items()}, first.born)

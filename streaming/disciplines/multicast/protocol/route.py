@@ -1,4 +1,4 @@
-"""Who lives where: the shard of each peer, sender and record of discipline `multicast`."""
+"""The shard of each peer, sender and record of discipline `multicast`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOMES_MAX = 1_000_000
 
 
 def route(plan: MulticastPlan) -> Route:
-    """The shard of each input record: that of its sender; of records without one, any."""
+    """Return a function for the shard of each input record: its sender's; any if it has none."""
     return partial(_route, shards=plan.shards)
 
 
@@ -27,7 +27,7 @@ def _route(table: pa.Table, shards: int) -> NDArray[np.int32]:
 
 
 class Homes(dict[str, int]):
-    """The shard of each name of the protocol; the counter's is that of the empty one."""
+    """The shard of each name of the protocol; the counter has the empty name."""
 
     def __init__(self, shards: int) -> None:
         super().__init__()

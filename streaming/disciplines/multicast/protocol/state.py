@@ -1,6 +1,6 @@
-"""What both protocols of multicast save alike, as plain lists for a shard's state, and back.
+"""The common state of both multicast protocols as plain lists, and back.
 
-Parcels, nodes, handles; senders' lines and their transactions. What differs is in `orders`.
+Parcels, nodes, handles; senders' lines and their transactions. `orders` has what differs.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from streaming.disciplines.multicast.protocol.codec import refused
 
 
 def parcel_fields(parcel: Parcel) -> tuple[Any, ...]:
-    """A parcel without its payload, which is a row of the shard."""
+    """Return a parcel's fields without its payload, which is a row of the shard."""
     return (parcel.message, parcel.node, parcel.handles, parcel.kind)
 
 
 def parcel_of(fields: Sequence[Any]) -> Parcel:
-    """The inverse of :func:`parcel_fields`."""
+    """Return the inverse of :func:`parcel_fields`."""
     message, node, handles, kind = fields
     return Parcel(message, node, tuple(handles), None, Kind(kind))
 
 
 def node_fields(nodes: OwnedNodes) -> list[Any]:
-    """The nodes that somebody keeps."""
+    """Return the fields of a party's nodes."""
     return [
         [
             name,
@@ -54,7 +54,7 @@ def node_fields(nodes: OwnedNodes) -> list[Any]:
 
 
 def node_states(fields: Sequence[Any]) -> tuple[Any, ...]:
-    """What `OwnedNodes.load` takes."""
+    """Return the arguments of `OwnedNodes.load`."""
     return tuple(
         (name, (list(map(tuple, holders)), destroying, destroyed, list(map(_register, asked))))
         for name, holders, destroying, destroyed, asked in fields
@@ -70,14 +70,14 @@ def _register(fields: Sequence[Any]) -> Register:
 
 
 class NoteFields(NamedTuple):
-    """What one protocol notes of a transaction, as lists: plain values, and sets of names."""
+    """One protocol's notes on a transaction, as lists: plain values, and sets of names."""
 
     values: Sequence[Any]
     names: Sequence[Sequence[str]]
 
 
 def line_fields(line: SenderLine, notes: Callable[[Any], NoteFields]) -> list[Any]:
-    """The number of the next transaction, and those on their way."""
+    """Return the number of the next transaction, and those in flight."""
     if not line.flying:
         return [line.serial]
     serial, flying, unstamped, unseen = line.state()
@@ -91,7 +91,7 @@ def line_fields(line: SenderLine, notes: Callable[[Any], NoteFields]) -> list[An
 def load_line(
     line: SenderLine, fields: Sequence[Any], notes: Callable[[NoteFields], tuple[Any, ...]]
 ) -> None:
-    """Put a new line into a state."""
+    """Restore a new line from its fields."""
     serial, saved, unstamped, unseen = fields if len(fields) > 1 else (fields[0], (), (), ())
     flying = []
     for number, task_fields, transaction_fields in saved:
@@ -136,7 +136,7 @@ def _transaction_fields(state: TransactionState, notes: NoteFields) -> list[Any]
         refusal,
         state.dead,
     ]
-    notified = None  # who gets a notice is not in the task
+    notified = None  # the receivers of notices are not in the task
     if state.parcels and state.parcels[0][1][0].kind is Kind.NOTICE:
         notified = [peer for peer, _ in state.parcels]
     names = [state.waiting, state.open, state.gone, *notes.names]
@@ -169,7 +169,7 @@ def _transaction_state(
 
 
 def _parcels_of(task: Task, notified: Sequence[str]) -> Mapping[str, tuple[Parcel, ...]]:
-    """What a task puts into each queue."""
+    """Return the parcels that a task puts into each queue."""
     if isinstance(task, Destruction):
         return dict.fromkeys(notified, (Parcel(task.id, task.node, kind=Kind.NOTICE),))
     if isinstance(task, Release):

@@ -1,4 +1,4 @@
-"""What a shard of discipline `multicast` does in one step, as it comes together."""
+"""The results of one step of a shard of discipline `multicast`, as they are collected."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from streaming.arrow.output import Event
 
 @dataclass(slots=True)
 class Turn:
-    """What comes together in one step of a shard.
+    """Collects the results of one step of a shard.
 
     ``rows``: records to keep, with their numbers. ``read``: messages that have not started.
-    ``bad``: records that are rejected, and why; ``refused``: why messages are, ``lost``: why they
-    will be when their turn comes, and their destinations. ``got``: what peers dequeued, ``counts``
-    its `sequence` and `incarnation`. ``let_go``: steps for the keepers of nodes whose handles
-    were given back.
+    ``bad``: rejected records, with reasons; ``refused``: rejected messages, with reasons; ``lost``:
+    messages to be rejected when their turn comes, with reasons and destinations. ``got``: what
+    peers dequeued, ``counts`` the `sequence` and `incarnation` of each. ``let_go``: steps for the
+    keepers of nodes whose handles were released.
     """
 
     ms: int
