@@ -62,7 +62,9 @@ def failure(attempt):
 
 def _take(driver, slot):
     """Take the result of the first attempt that is done; others are not wanted any more."""
-    done = [each for each in slot.attempts if all(task.done for task in each)]
+    done = [
+        each for each in slot.attempts if all(task.done and task.error is None for task in each)
+    ]
     if done and slot.result is None:
         slot.result = [task.result for task in done[0]]
         slot.attempts.remove(done[0])
