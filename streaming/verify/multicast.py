@@ -44,7 +44,7 @@ from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
 from streaming.verify.multicast_deliveries import MulticastDeliveries
-from streaming.verify.multicast_notices import Handles, judge_notices
+from streaming.verify.multicast_notices import Handles, judge_notices, refused_handles
 from streaming.verify.node_ends import judge_ends, judge_streams, placed_releases
 from streaming.verify.nodes import (
     ALIVE,
@@ -291,7 +291,8 @@ class _Judge(Evidence):
 
     def judge_notices(self) -> None:
         """Every holder of a node's handle gets its destruction once, in its place; nobody else."""
-        handles = Handles(self.nodes, self.ends, self.commands, self.events)
+        refused = refused_handles(self.undelivered, self.inputs, self.nodes)
+        handles = Handles(self.nodes, self.ends, self.commands, self.events, refused)
         self.owed = judge_notices(self.verdict, self.deliveries, handles, self.settings.due)
 
     def judge_endings(self) -> None:
@@ -305,7 +306,6 @@ class _Judge(Evidence):
                 following[name] = inputs.message[record]
             elif not (inputs.rejected[record] or self._is_undelivered(record)):
                 self._judge_absent(record, following.get(name, -1))
-        waiting = unanswered(verdict, self.commands, due)
         deliveries = self.deliveries
         verdict.looked_at = {
             "inputs": len(inputs),
@@ -317,7 +317,7 @@ class _Judge(Evidence):
             "undelivered": sum(map(len, self.undelivered.values())),
             "rejects": len(self.rejects),
             "commands": len(self.commands),
-            "unanswered": waiting,
+            "unanswered": unanswered(verdict, self.commands, due),
             "held": len(self.held) + self.owed,
         }
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from streaming.places import StreamPoint
+from streaming.verify.accounts import REFUSALS
 from streaming.verify.commands import Command, Event
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
-from streaming.verify.inputs import Ends, is_due
+from streaming.verify.inputs import Ends, Inputs, is_due
 from streaming.verify.multicast_deliveries import Held, MulticastDeliveries
 from streaming.verify.nodes import Node, NodeLife, Stamp, names
 
@@ -24,12 +26,16 @@ MISSING, WRONG = "missing-notice", "wrong-notice"
 
 @dataclass(frozen=True, slots=True)
 class Handles:
-    """What the commands and events say: nodes, destructions by stamp, releases, retirements."""
+    """What the commands and events say: nodes, destructions by stamp, releases, retirements.
+
+    ``refused``: peers and nodes of which Kafka refused a delivery with the node's handle.
+    """
 
     nodes: Mapping[bytes, Node]
     ends: Mapping[Stamp, Command]
     commands: Sequence[Command]
     events: Sequence[Event]
+    refused: frozenset[tuple[bytes, bytes]] = frozenset()
 
     def releases(self, verdict: Verdict) -> dict[bytes, list[tuple[StreamPoint | None, bytes]]]:
         """Of each peer the places where it released a node's handle; None: not answered yet."""
@@ -62,6 +68,24 @@ class Handles:
         """The life of a node that a handle of this stamp is for."""
         node = self.nodes.get(name, Node())
         return next((life for life in node.lives if life.end is None or stamp < life.end), None)
+
+
+def refused_handles(
+    undelivered: Mapping[int, Mapping[bytes, Event]], inputs: Inputs, nodes: Mapping[bytes, Node]
+) -> frozenset[tuple[bytes, bytes]]:
+    """Return the peers and nodes of which Kafka refused a delivery with the node's handle.
+
+    Such a peer counts as a holder. ``undelivered``: events by input and destination.
+    """
+    found: set[tuple[bytes, bytes]] = set()
+    for record, events in undelivered.items():
+        _, handles = inputs.headers[record][1]
+        for destination, event in events.items():
+            if handles and event.fields.get("reason") in REFUSALS:
+                lives = nodes.get(destination, Node()).lives
+                peers = {life.owner for life in lives} or {destination}
+                found |= set(product(peers, names(handles)))
+    return frozenset(found)
 
 
 def judge_notices(
@@ -157,7 +181,8 @@ class _Notices:
         life = next((life for life in lives if life.end == stamp or life.ending), None)
         holding = holds.pop((node, id(life)), None)
         lapsed = holding is not None and holding[1].incarnation != held.incarnation
-        if (holding is None or lapsed) and node not in doubtful:
+        is_doubtful = node in doubtful or (peer, node) in self.handles.refused
+        if (holding is None or lapsed) and not is_doubtful:
             where = self.deliveries.histories.where(peer, held.message)
             witness = f"{text(peer)} has a notice of {self.deliveries.name(held.message)} ({where})"
             self.verdict.find(WRONG, f"{witness}, but holds no handle to {text(node)} then")

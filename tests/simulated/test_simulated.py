@@ -57,7 +57,7 @@ def test_marks_are_true_where_a_deposed_leader_of_outputs_answers(seed):
     assert not faults, "\n".join([*history.world.log, *faults])
 
 
-@pytest.mark.parametrize("seed", [2000001, 2000006, 2000007, 2000008, 2000010, 2000011])
+@pytest.mark.parametrize("seed", [2000001, 2000006, 2000007, 2000008, 2000010, 2000011, 2100124])
 def test_what_kafka_refuses_is_rejected_or_said_to_be_undelivered(seed):
     faults, history = run(seed)
     assert not faults, "\n".join([*history.world.log, *faults])
