@@ -25,7 +25,7 @@ TOO_LARGE = (
     "A record with its added headers is larger than the topic takes, or was compressed in the "
     "input: raise max.message.bytes of the pipeline's output, rejects, events and transit topics."
 )
-TRANSACTION = "The batch is not written and will be repeated."
+TRANSACTION = "The batch is repeated; what Kafka has committed of it is not written again."
 NO_TRANSACTION = "Part of the batch may be written; it will be repeated."
 
 
