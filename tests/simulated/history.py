@@ -54,7 +54,8 @@ ALL_FAULTS = FAULTS + OUTAGES + ZOMBIES
 
 def refuses(seed, aim):
     """Whether Kafka refuses some records in a seed's history."""
-    return REFUSING_FROM <= seed < kinds.FROM or aim.refuses
+    is_late = seed >= kinds.BESIDE_REFUSALS_FROM
+    return REFUSING_FROM <= seed < kinds.FROM or is_late or aim.refuses
 
 
 class History:
@@ -70,12 +71,14 @@ class History:
         self.seed, self.world = seed, World(seed)
         rng, setting = self.world.rng, random.Random(seed)
         self.refuses = refuses(seed, aim)
-        repeats_deliveries = seed >= REPEATING_FROM and not aim.refuses
+        repeats_deliveries = seed >= REPEATING_FROM and not self.refuses
         spans = REFUSING_SPANS if self.refuses else SHORT_SPANS if seed >= SHORT_FROM else SPANS
         self.span = setting.choice(spans)
         self.kinds = kinds.drawn(seed, aim.kind)
         drawn = setting.choice(sorted(PIPELINES | OTHERS)) if self.refuses else None
         aimed = aim.pipeline or drawn or (kinds.CHANGING if self.kinds.rules else None)
+        if aimed == "split":  # an output for each subscriber has no marks
+            self.kinds = replace(self.kinds, marks=False)
         more = {**MORE_TOPICS, **kinds.TOPICS}.get(aimed, {})
         more = {**more, PROGRESS: 1} if self.kinds.marks else more
         self.kafka = Kafka(self.world, {**TOPICS, **more})

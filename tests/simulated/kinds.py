@@ -14,6 +14,8 @@ from tests.simulated.pipelines import MORE_TOPICS, PARTITIONS, asking
 from tests.simulated.spark import Driver
 
 FROM, UNTIL = 3_000_000, 4_000_000
+BESIDE_REFUSALS_FROM = 5_000_000
+"""From this seed on histories have these kinds, and Kafka refuses some records, too."""
 HELD_MAX = (10_000, 10_000, 3)
 LOST_SECONDS = (0.5, 3.0, 10.0)
 
@@ -49,7 +51,7 @@ def drawn(seed, wanted):
     """What a seed's history has."""
     if wanted:
         return SURELY[wanted]
-    if not FROM <= seed < UNTIL:
+    if not (FROM <= seed < UNTIL or seed >= BESIDE_REFUSALS_FROM):
         return Kinds()
     rng = random.Random(f"kinds {seed}")
     return Kinds(
