@@ -24,6 +24,8 @@ from streaming.places import Place
 from streaming.wire.blocks import plain_values
 
 FINDING = "refused"
+RECORDS_READ = "records_read"
+"""The finding beside it: by state partition, how many records of the batch its shards got."""
 OUTPUT, REJECTS = "output", "rejects"
 PLACE = ("reject-topic", "reject-partition", "reject-offset")
 """Headers that name a reject."""

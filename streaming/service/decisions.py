@@ -123,13 +123,17 @@ class Decisions:
 
     def findings(self, batch: int) -> Values:
         """Return what was found while this batch was written before."""
-        is_its = self.found[0] == batch and self.found[:2] == self._name(batch)
+        is_its = batch >= 0 and self.found[0] == batch and self.found[:2] == self._name(batch)
         return self.found[2] if is_its else {}
 
     def add(self, batch: int, findings: Mapping[str, Any]) -> None:
         """Note findings of a batch, synced; a name that is there already gets the new value."""
         self.found = (*self._name(batch), {**self.findings(batch), **findings})
         self._write()
+
+    def forget_findings(self) -> None:
+        """Have the batch in doubt begin without findings; written with the next decision."""
+        self.found = (-1, "", {})
 
     def pinned(self) -> dict[str, str]:
         """Return what the batch in doubt was planned with; empty where none is."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from streaming.disciplines.plan import Plan
 from streaming.errors import Fenced, InputLost
@@ -109,6 +110,7 @@ def settle(
         _require_one_history(plan, checkpoint, standing)
     if not any(options):
         hold()
+    _begin_run_again(plan, standing.interrupted)
     if not standing.unlike and unlike_now(plan, checkpoint):  # it is planned as the file says now
         Decisions(checkpoint).pin(plan.pinned())
     losses = _lost_of_planned(plan, checkpoint, standing, options) if accept_lost_input else []
@@ -156,15 +158,17 @@ def _accept_repeats(
     What was begun gives something else now, or its progress would not have to be taken back: all
     keys get new incarnations. At-least-once there is no progress that could tell.
     """
-    is_exact = plan.delivery == "exactly-once"
+    is_exact, is_changed = plan.delivery == "exactly-once", _is_changed(checkpoint)
     renewed = bool(standing.behind or standing.begun or standing.differing or standing.unlike)
     renewed = renewed or (is_planned_anew and standing.may_be_written) or bool(standing.of_others)
-    renewed = renewed or (bool(standing.written) and _is_changed(checkpoint))
+    renewed = renewed or (bool(standing.written) and is_changed)
     digest = NOTHING
     if renewed or not is_exact:
         checkpoint.forget_later_state()
         # The triples (key, incarnation, sequence) of lost batches name what these wrote, for ever.
         decisions = Decisions(checkpoint)
+        if is_changed:  # refused records are named by what the batch was
+            decisions.forget_findings()
         decisions.pin(plan.pinned())
         decisions.renew(round(time.time() * 1000), checkpoint.done() + 1)
         digest = nothing_since(decisions.renewals[-1][0])
@@ -233,6 +237,23 @@ def _mend(plan: Plan, checkpoint: Checkpoint, say: Callable[..., None]) -> None:
             level="warning",
             pipeline=plan.pipeline,
         )
+
+
+def _begin_run_again(plan: Plan, partitions: Sequence[int]) -> None:
+    """Let a run begin again that found records which Kafka refuses, before anybody kept them.
+
+    It wrote nothing then. Whoever writes is fenced, and begins with what the new run has.
+    """
+    for partition in partitions:
+        producer = make_producer(plan, partition)
+        with producer.errors("take its transactional id"):
+            producer.begin_session()
+            found = BatchProgress.from_text(*producer.progress())
+            if found is not None and found.needed_runs:
+                producer.begin()
+                producer.send_progress(found.batch, replace(found, needed_runs=0).to_text())
+                producer.finish()
+        producer.close()
 
 
 def _take_back(plan: Plan, partitions: Sequence[int], progress: BatchProgress) -> None:

@@ -16,7 +16,7 @@ from streaming.arrow.totals import Totals
 from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import CONTEXT, BatchContext, Plan
-from streaming.disciplines.refused import FINDING, Found
+from streaming.disciplines.refused import FINDING, RECORDS_READ
 from streaming.disciplines.source import Source
 from streaming.errors import NOT_FINISHED, InputChanged, SchemasNeeded, SequencerError
 from streaming.logs import count, say
@@ -248,8 +248,7 @@ class Carrier:
         """
         written: dict[int, Written] = {}
         while True:
-            spark = frame.sparkSession.sparkContext
-            spark.setLocalProperty(CONTEXT, context.to_json())
+            frame.sparkSession.sparkContext.setLocalProperty(CONTEXT, context.to_json())
             try:
                 reports = [Report.from_text(text) for text in collected(frame)]
             except Exception as error:  # noqa: BLE001  (Spark's, or py4j's)
@@ -258,11 +257,10 @@ class Carrier:
             for report in reports:
                 if not report.refused:
                     written.setdefault(report.partition, report.written)
-            refused = [each for report in reports for each in report.refused]
-            if not refused:
+            if not any(each.refused for each in reports):
                 return [each.with_first(written[each.partition]) for each in reports]
             crash_point("refused")
-            context = self._without(sorted(refused, key=json.dumps), context)
+            context = self._without(reports, context)
             crash_point("refused-kept")
 
     def _for_next_run(self, error: Exception, context: BatchContext) -> BatchContext:
@@ -286,12 +284,14 @@ class Carrier:
         self.progress.waits_for = what
         self.notify(self.progress)
 
-    def _without(self, refused: list[Found], context: BatchContext) -> BatchContext:
+    def _without(self, reports: list[Report], context: BatchContext) -> BatchContext:
         """Keep refused records as a finding of the batch, for its next run."""
+        refused = sorted((each for report in reports for each in report.refused), key=json.dumps)
+        read = {str(each.partition): each.records_read for each in reports}
         before = context.decisions.get(FINDING, [])
         if before[-REFUSED_TIMES_MAX:].count(refused) == REFUSED_TIMES_MAX:
             raise failures.refused_again(refused, self.plan)
-        findings = {FINDING: [*before, refused]}
+        findings = {FINDING: [*before, refused], RECORDS_READ: read}
         self.decisions.add(context.batch, findings)
         say(
             f"{self.plan.pipeline}: Kafka refuses {count(len(refused), 'record')} of batch "

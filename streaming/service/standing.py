@@ -33,9 +33,10 @@ class Standing:
     of the batch in doubt. ``written``: those that wrote all of it, ``differing`` of these under
     other decisions, as when repeats were accepted before and the start ended meanwhile.
     ``unknown``: those of which nobody can tell. ``of_others``: those that another checkpoint wrote
-    last, but for the one that this was moved from. ``may_be_written``: whether some of the batch in
-    doubt is. ``unlike``: what it was planned with, by its key, where the file says otherwise now
-    and some of it may be written. ``is_remembered``: Kafka has progress of some.
+    last, but for the one that this was moved from. ``interrupted``: those in which a run found
+    records that Kafka refuses, of which the checkpoint does not know. ``may_be_written``: whether
+    some of the batch in doubt is. ``unlike``: what it was planned with, by its key, where the file
+    says otherwise now and some of it may be written. ``is_remembered``: Kafka has progress of some.
     """
 
     behind: dict[int, int] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class Standing:
     differing: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
     of_others: list[int] = field(default_factory=list)
+    interrupted: list[int] = field(default_factory=list)
     may_be_written: bool = False
     unlike: dict[str, str] = field(default_factory=dict)
     is_remembered: bool = False
@@ -76,6 +78,7 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool
     batch = checkpoint.batch_in_doubt()
     decisions = Decisions(checkpoint)
     digest = decisions.planned_digest()
+    runs = refusing_runs(decisions.findings(batch))
     standing = Standing()
     for partition in range(plan.state_partitions + 1):  # the last is the driver's own
         progress = progress_of(plan, partition, confirmed=confirmed)
@@ -87,9 +90,13 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool
                 standing.unknown.append(partition)
         elif not is_known(progress, checkpoint):
             standing.behind[partition] = progress.batch
+        elif progress.batch != batch or progress.is_taken_back:
+            continue
         elif progress.part is not None:
             standing.begun.append(partition)
-        elif progress.batch == batch and not progress.is_taken_back:
+            if progress.needed_runs > runs:
+                standing.interrupted.append(partition)
+        else:
             standing.written.append(partition)
             if digest and progress.digest != digest:
                 standing.differing.append(partition)

@@ -18,7 +18,6 @@ from streaming.logs import count
 
 if TYPE_CHECKING:
     from streaming.disciplines.refused import Refusal
-    from streaming.sink.progress import BatchProgress
 
 LOOK = "Look at the brokers, and at the rights of this user."
 TOO_LARGE = (
@@ -45,6 +44,16 @@ def fenced_by_nobody() -> KafkaUnavailable:
         "of its own past, or a transaction that was open for too long.",
         "The batch is not written and will be repeated.",
         "Where that goes on, another service of this name runs on another checkpoint.",
+    )
+
+
+def overtaken(plan: Plan, partition: int, batch: int) -> KafkaUnavailable:
+    """A later run of the batch knows of records that Kafka refuses, and this one does not."""
+    return KafkaUnavailable(
+        f"Another attempt at batch {batch} of pipeline {plan.pipeline!r} found records that Kafka "
+        f"refuses (group {plan.progress_group(partition)!r}), and this one does not know of them.",
+        "This attempt writes nothing; the batch will be repeated.",
+        "Nothing has to be done.",
     )
 
 
@@ -167,13 +176,12 @@ def part_changed(plan: Plan, partition: int, batch: int) -> ProgressMissing:
     )
 
 
-def input_changed(plan: Plan, partition: int, written: BatchProgress, read: int) -> InputChanged:
-    """A batch that a state partition has written has fewer records on its repetition."""
+def input_changed(plan: Plan, partition: int, batch: int, before: int, read: int) -> InputChanged:
+    """A batch has fewer records than when a state partition wrote it, or tried to."""
     return InputChanged(
-        f"Batch {written.batch} of pipeline {plan.pipeline!r} had "
-        f"{count(written.read or 0, 'record')} for state partition {partition}, which wrote it "
-        f"before the last stop, and has {read} now: an input is compacted, or somebody deleted "
-        "records of it.",
+        f"Batch {batch} of pipeline {plan.pipeline!r} had {count(before, 'record')} for state "
+        f"partition {partition} when it was begun, and has {read} now: an input is compacted, or "
+        "somebody deleted records of it.",
         "What was written stays; nothing more of the batch was.",
         "Start with --accept-repeats: the batch is written again from what is left, under new "
         "incarnations. Set cleanup.policy = delete on inputs, or read a copy of a compacted one.",

@@ -246,7 +246,7 @@ class BatchProducer:
         if self.transactional:
             self._end(committed=not self.refusals)
         if self.refusals:
-            raise RecordsRefused(self.refusals)
+            raise RecordsRefused([*self.refusals])
 
     def close(self) -> None:
         """Give up what was not committed; connections are shared."""

@@ -5,7 +5,7 @@ writes the batch: the offset is the batch's number, the metadata says which batc
 was. A restored checkpoint gives old numbers to other input, so the number alone says nothing.
 
     offset    42
-    metadata  "0b7c…-41d2 5f0e…1a.77c0…e3 all-3e8+1"
+    metadata  "0b7c…-41d2 5f0e…1a.77c0…e3 all-3e8+1>0"
                query      digest           part    runs
 """
 
@@ -66,7 +66,9 @@ class BatchProgress:
     many records the partition's shards got of a complete batch, None where that was not kept; a
     repeat has to give them as many, as compaction may have removed some. ``refusing_runs``: how
     many runs of the batch found records that Kafka refuses, which this one leaves out; a repeat
-    has to know of these.
+    has to know of these. ``needed_runs``: as many, where a run found such records here and wrote
+    nothing: an earlier attempt that begins late must not write the batch with them, since the
+    state after it would not have them.
     """
 
     batch: int
@@ -75,6 +77,7 @@ class BatchProgress:
     part: Part | None = None
     read: int | None = None
     refusing_runs: int = 0
+    needed_runs: int = 0
 
     @property
     def is_taken_back(self) -> bool:
@@ -89,7 +92,8 @@ class BatchProgress:
         """Return the metadata; the batch is the offset."""
         read = "" if self.read is None else f"-{self.read:x}"
         part = f"{ALL}{read}" if self.part is None else self.part.to_text()
-        runs = f"+{self.refusing_runs:x}" if self.refusing_runs else ""
+        counts = (self.refusing_runs, self.needed_runs)
+        runs = f"+{counts[0]:x}>{counts[1]:x}" if any(counts) else ""
         return f"{self.query} {self.digest} {part}{runs}"
 
     @classmethod
@@ -100,8 +104,9 @@ class BatchProgress:
             return None
         query, digest, how_far = words
         part, _, runs = how_far.partition("+")
-        refusing_runs = int(runs or "0", 16)
+        refusing, needed = (int(count, 16) for count in (runs or "0>0").split(">"))
         if part.startswith(ALL):
             _, _, read = part.partition("-")
-            return cls(batch, query, digest, None, int(read, 16) if read else None, refusing_runs)
-        return cls(batch, query, digest, Part.from_text(part), None, refusing_runs)
+            count = int(read, 16) if read else None
+            return cls(batch, query, digest, None, count, refusing, needed)
+        return cls(batch, query, digest, Part.from_text(part), None, refusing, needed)

@@ -31,7 +31,7 @@ from streaming.arrow.ipc import from_ipc
 from streaming.arrow.large_rows import fetched_back
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan, batch_context
-from streaming.disciplines.refused import Found, Refusal, found
+from streaming.disciplines.refused import RECORDS_READ, Found, Refusal, found
 from streaming.errors import SequencerError
 from streaming.sink import failures
 from streaming.sink.answers import Answer, noting
@@ -93,6 +93,11 @@ class Report:
         written = asdict(self.written)
         head = json.dumps([self.partition, self.wrote, written, self.refused, self.answers])
         return "\n".join([head, *(f"{shard} {totals}" for shard, totals in self.totals)])
+
+    @property
+    def records_read(self) -> int:
+        """How many records of the batch its shards got."""
+        return _records_read(self.totals)
 
     def with_first(self, written: Written) -> Report:
         """With what the first run that was not refused wrote; who finds that has not written it."""
@@ -193,6 +198,9 @@ class Sink:
                     row = _next_output(rows, totals)
                 parts.finish()
                 writer.read = _records_read(totals)
+                # Refused records are named by what a run made of the batch: it has to be the same.
+                before = context.decisions.get(RECORDS_READ, {}).get(str(partition))
+                self._require_as_many(context.batch, partition, before, writer.read)
         except PartChanged as changed:
             writer.confirm_progress()
             raise failures.part_changed(self.plan, partition, context.batch) from changed
@@ -208,16 +216,18 @@ class Sink:
             self._require_same_input(found, partition, totals)
             return
         found.confirm_progress()
-        if found.part is not None:
+        if found.part is not None and found.part.total:
             raise failures.part_changed(self.plan, partition, context.batch)
 
     def _require_same_input(
         self, found: BatchProgress, partition: int, totals: list[tuple[int, str]]
     ) -> None:
-        """Raise InputChanged where a batch that is written was made from more records than now."""
-        read = _records_read(totals)
-        if found.read not in (None, read):
-            raise failures.input_changed(self.plan, partition, found, read)
+        self._require_as_many(found.batch, partition, found.read, _records_read(totals))
+
+    def _require_as_many(self, batch: int, partition: int, before: int | None, read: int) -> None:
+        """Raise InputChanged where a batch was made from more records ``before`` than now."""
+        if before is not None and before != read:
+            raise failures.input_changed(self.plan, partition, batch, before, read)
 
 
 def _records_read(totals: list[tuple[int, str]]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streaming.crashes import crash_point
@@ -38,7 +39,7 @@ class PartitionWriter:
     ``part``: what of its batch others wrote. ``read``: how many records the shards got of it, once
     that is known. ``forgotten``: nobody can tell whether the batch was written before, as Kafka
     knows of none and it is not so young that it would; ``overwritten``: as Kafka had another
-    checkpoint's progress.
+    checkpoint's progress. ``left``: the progress that Kafka has.
     """
 
     def __init__(self, plan: Plan, partition: int) -> None:
@@ -49,6 +50,7 @@ class PartitionWriter:
         self.overwritten = False
         self.part: Part | None = None
         self.read = 0
+        self.left: tuple[int, str] = (-1, "")
         self.producer = make_producer(plan, partition)
 
     @property
@@ -69,9 +71,11 @@ class PartitionWriter:
             if not self.producer.transactional:
                 return None
             crash_point("3-init")
-            progress = BatchProgress.from_text(*self.producer.progress())
+            self.left = self.producer.progress()
+        progress = BatchProgress.from_text(*self.left)
         self.overwritten = progress is not None and progress.query != context.query
-        self.forgotten = self.overwritten or (progress is None and not context.young)
+        is_unknown = self.overwritten or (progress is None and not context.young)
+        self.forgotten = context.in_doubt and is_unknown
         if progress is None or self.overwritten:
             return None
         is_same = progress.digest == context.digest
@@ -83,12 +87,15 @@ class PartitionWriter:
         if progress.batch > context.batch or is_other:
             self.confirm_progress()
             raise failures.behind(self.plan, self.partition, progress.batch)
-        if progress.is_taken_back:
+        if progress.is_taken_back or progress.batch < context.batch:
             return None
-        if progress.batch == context.batch and progress.part is not None:
+        if progress.needed_runs > refusing_runs(context.decisions):
+            self.confirm_progress()
+            raise failures.overtaken(self.plan, self.partition, context.batch)
+        if progress.part is not None:
             self.part, self.forgotten = progress.part, progress.part.forgotten
             return None
-        return progress if progress.batch == context.batch else None
+        return progress
 
     def confirm_progress(self) -> None:
         """See that what :meth:`begin_session` read is the newest, before it ends the service."""
@@ -110,11 +117,13 @@ class PartitionWriter:
                     crash_point("3-4")
                     self._send_progress(context, None)
                     crash_point("4-sent")
-                self.producer.finish()
+                self._finish(context, None)
         except BaseException as error:
             _writers.pop(self.plan.transactional_id(self.partition), None)
             if isinstance(error, Exception) and not isinstance(error, Fenced):
                 self.producer.abort()
+            if isinstance(error, RecordsRefused):
+                self._need_another_run(context)
             self.producer.close()
             raise
         self.forgotten = False
@@ -136,20 +145,43 @@ class PartitionWriter:
             self._send_progress(context, part)
             crash_point("part-sent")
         with contextlib.suppress(RecordsRefused):
-            self.producer.finish()
+            self._finish(context, part)
         crash_point("part-3")
         if not self.producer.is_reusable:
-            self._renew_session(context, part)
+            self._renew_session()
         self.producer.begin()
 
-    def _renew_session(self, context: BatchContext, part: Part) -> None:
-        """Begin another session behind a part of a batch; Fenced where somebody wrote since."""
+    def _finish(self, context: BatchContext, part: Part | None) -> None:
+        self.producer.finish()
+        progress = self._progress(context, part)
+        self.left = (progress.batch, progress.to_text())
+
+    def _renew_session(self) -> None:
+        """Begin another session in the middle of a batch; Fenced where somebody wrote since."""
         self.producer.begin_session()
-        if self.producer.refusals:  # nothing more of the batch is committed
-            return
-        if BatchProgress.from_text(*self.producer.progress()) != self._progress(context, part):
+        if self.producer.transactional and self.producer.progress() != self.left:
             self.producer.confirm_progress()
             raise failures.fenced()
+
+    def _need_another_run(self, context: BatchContext) -> None:
+        """Keep attempts of this run from the batch, now that another run leaves records out.
+
+        An attempt of which the driver has lost sight may begin later, and Kafka may take from it
+        what it refused: the topic allows more by now, or a clock went on.
+        """
+        if not self.producer.transactional:
+            return
+        found = BatchProgress.from_text(*self.left)
+        if found is None or (found.query, found.digest) != (context.query, context.digest):
+            found = self._progress(context, Part(forgotten=self.forgotten))
+        needed = replace(found, needed_runs=refusing_runs(context.decisions) + 1)
+        with self.producer.errors("note that it refuses records"):
+            if not self.producer.is_reusable:
+                self._renew_session()
+            self.producer.refusals.clear()
+            self.producer.begin()
+            self.producer.send_progress(needed.batch, needed.to_text())
+            self.producer.finish()
 
     def _send_progress(self, context: BatchContext, part: Part | None) -> None:
         progress = self._progress(context, part)

@@ -9,6 +9,7 @@ from streaming.service.query import Carrier
 from streaming.sink import outbox
 from streaming.sink.producer import BatchProducer
 from streaming.sink.refusals import sorted_out
+from streaming.sink.writer import PartitionWriter
 from tests.simulated.planting import plant_in
 
 
@@ -73,6 +74,14 @@ def a_message_is_rejected_that_others_get(put):
 def nobody_is_asked_whether_it_got_a_message(put):
     """What is refused here counts as taken elsewhere."""
     put(Inquiries, "_is_answered", lambda self, *_arguments: True)
+
+
+@plant_in(
+    "group", refuses=True, needs="sight of a operator worker that stands still", kind="retries"
+)
+def a_late_attempt_writes_what_was_refused(put):
+    """An attempt that knows nothing of the refusals begins behind the one that found them."""
+    put(PartitionWriter, "_need_another_run", lambda self, context: None)
 
 
 @plant_in(refuses=True, part=1)

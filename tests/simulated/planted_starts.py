@@ -126,11 +126,7 @@ def a_part_goes_on_in_a_session_that_was_not_answered(put):
 @plant_in(needs="beside a sink", folder=False, part=3)
 def whoever_wrote_since_a_part_is_passed_over(put):
     """A new session behind a part goes on, whatever the progress says."""
-    put(
-        PartitionWriter,
-        "_renew_session",
-        lambda self, _context, _part: self.producer.begin_session(),
-    )
+    put(PartitionWriter, "_renew_session", lambda self: self.producer.begin_session())
 
 
 @plant_in(needs="repeats are accepted")

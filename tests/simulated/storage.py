@@ -79,6 +79,8 @@ class Storage:
 
     def logged(self, batch):
         """A batch's ends and time, as Spark writes them."""
+        if batch not in self.offsets:  # an older checkpoint was put back under a service at work
+            raise StorageUnavailable(f"offsets/{batch} is missing")
         if self.offsets[batch] == TORN:
             return b""
         end, now_ms = self.offsets[batch]

@@ -2,17 +2,18 @@
 
 import shutil
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from streaming.disciplines.plan import BatchContext
-from streaming.disciplines.refused import FINDING
+from streaming.disciplines.refused import FINDING, RECORDS_READ
 from streaming.errors import CheckpointBehind, ConfigError, Fenced, KafkaUnavailable
 from streaming.service import histories, standing
 from streaming.service.checkpoint import Checkpoint
-from streaming.service.decisions import PINNED, Decisions
+from streaming.service.decisions import CHANGED, PINNED, Decisions
 from streaming.sink import failures
 from streaming.sink.fences import Fences
 from streaming.sink.progress import NOTHING, BatchProgress, Part, nothing_since
@@ -47,6 +48,8 @@ class Producer:
 
     def newest_progress(self):
         return self.kept.get(self.partition, (-1, ""))
+
+    progress = newest_progress
 
     def begin_session(self):
         self.kept |= self.late
@@ -159,6 +162,40 @@ def test_a_copy_that_does_not_know_what_kafka_refused_is_older_than_the_output(
     else:
         Decisions(checkpoint).add(1, {FINDING: [[{"role": "output"}]]})
     settle()
+
+
+def test_a_run_whose_refusals_nobody_kept_begins_again(checkpoint, monkeypatch):
+    """The service died between the attempt that found them and its own note of them."""
+    found = BatchProgress(1, "q", digest_of(checkpoint), Part(1, {}, 3), needed_runs=1)
+    kept = {0: (1, found.to_text()), 1: (1, replace(found, part=Part()).to_text())}
+    with_producers(monkeypatch, kept, set())
+
+    def settle():
+        plan = plan_of(1)
+        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
+
+    before = dict(kept)
+    Decisions(checkpoint).add(1, {FINDING: [[{"role": "output"}]]})
+    settle()
+    assert kept == before, "the next run knows of them"
+    Decisions(checkpoint).add(1, {FINDING: []})
+    settle()
+    left = [BatchProgress.from_text(*kept[partition]) for partition in (0, 1)]
+    assert left == [replace(found, needed_runs=0), replace(found, part=Part(), needed_runs=0)]
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_refusals_do_not_hold_for_a_batch_that_has_fewer_records_now(
+    checkpoint, monkeypatch, changed
+):
+    found = BatchProgress(1, "q", digest_of(checkpoint), Part(), needed_runs=1)
+    with_producers(monkeypatch, {0: (1, found.to_text())}, set())
+    findings = {FINDING: [[{"role": "output"}]], RECORDS_READ: {"0": 3}}
+    Decisions(checkpoint).add(1, {**findings, **({CHANGED: True} if changed else {})})
+    plan = plan_of(1)
+    histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=True)
+    assert Decisions(checkpoint).renewals
+    assert Decisions(checkpoint).findings(1) == ({} if changed else findings)
 
 
 def test_what_a_worker_commits_until_it_is_fenced_is_not_repeated_under_its_name(

@@ -10,7 +10,7 @@ from streaming.arrow.totals import Totals
 from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import BatchContext
-from streaming.disciplines.refused import FINDING
+from streaming.disciplines.refused import FINDING, RECORDS_READ
 from streaming.errors import InputChanged, JobFailed
 from streaming.service import query
 from streaming.service.checkpoint import Identity
@@ -85,11 +85,13 @@ def test_a_repeat_has_all_that_killed_attempts_found():
     mine = carrier()
     context = mine._context(4)
     for found in ({"name": ["a"], "detail": "d"}, {"name": ["b"], "detail": "d"}):
-        context = mine._without([found], context)
+        report = Report(0, False, Written(), [(1, '{"read":3}')], refused=[found])
+        context = mine._without([report], context)
     again = carrier()
     again.decisions = Decisions(mine.checkpoint)
     assert again._context(4).decisions[FINDING] == context.decisions[FINDING]
     assert len(context.decisions[FINDING]) == 2
+    assert context.decisions[RECORDS_READ] == {"0": 3}
 
 
 @pytest.mark.parametrize(

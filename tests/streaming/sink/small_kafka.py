@@ -86,7 +86,7 @@ class FakeProducer:
         self.topics.crash()
         self.refusals += [value for *_, value in self.open if value in self.topics.refused]
         if self.refusals:
-            raise RecordsRefused(self.refusals)
+            raise RecordsRefused([*self.refusals])
         self.topics.transactions.append(len(self.open))
         self._keep()
         if self.transactional:
@@ -147,12 +147,12 @@ def rows_of(made, order):
     ]
 
 
-def write(plan, rows, batch=0):
-    """One attempt at a batch, by a worker that has written nothing."""
+def write(plan, rows, batch=0, **more):
+    """One attempt at a batch, by a worker that has written nothing; ``more`` of its context."""
     writer._writers.clear()
     totals = []
     first, *rest = rows
-    context = BatchContext("q", batch, in_doubt=False)
+    context = BatchContext("q", batch, **more)
     return Sink(plan).write(context, 0, first, iter(rest), totals)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Headers
-from streaming.errors import ProgressMissing
+from streaming.errors import KafkaUnavailable, ProgressMissing
 from streaming.sink import parts, writer
 from streaming.sink.progress import BatchProgress, Part
 from streaming.sink.refusals import RecordsRefused
@@ -170,8 +171,39 @@ def test_what_is_refused_in_any_part_is_known_after_one_run(topics, monkeypatch,
     assert topics.all() == [b"%d" % n for n in range(10)], "the parts before the first"
     rest = [n for n in range(40) if b"%d" % n not in topics.refused]
     topics.refused = ()
-    write(PLAN, rows_of({3: [("out", table_of(*rest)), ("rejects", table_of(15, 38, 39))]}, [3]))
+    made = {3: [("out", table_of(*rest)), ("rejects", table_of(15, 38, 39))]}
+    write(PLAN, rows_of(made, [3]), decisions={"refused": [[]]})
     assert sorted(topics.all(), key=int) == [b"%d" % n for n in range(40)]
+
+
+def test_a_late_attempt_does_not_write_what_was_refused(topics):
+    """The next run leaves it out, and so does the state, though Kafka would take it by now."""
+    topics.refused = (b"15",)
+    rows = rows_of({3: [("out", table_of(*range(20)))]}, [3])
+    with pytest.raises(RecordsRefused):
+        write(PLAN, rows)
+    topics.refused = ()
+    before = topics.all()
+    with pytest.raises(KafkaUnavailable, match="Another attempt"):
+        write(PLAN, rows)
+    assert topics.all() == before == [b"%d" % n for n in range(10)]
+    rest = [n for n in range(20) if n != 15]
+    made = {3: [("out", table_of(*rest)), ("rejects", table_of(15))]}
+    write(PLAN, rows_of(made, [3]), decisions={"refused": [[]]})
+    assert sorted(topics.all(), key=int) == [b"%d" % n for n in range(20)]
+    write(PLAN, rows, batch=1)
+    assert len(topics.all()) == 40
+
+
+def test_a_partition_of_which_all_was_refused_may_have_nothing_to_write_then(topics):
+    """Another one rejects it; the progress that keeps late attempts away is no part of a batch."""
+    topics.refused = (b"1",)
+    with pytest.raises(RecordsRefused):
+        write(PLAN, rows_of({3: [("out", table_of(1))]}, [3]))
+    context = BatchContext("q", 0, in_doubt=True, decisions={"refused": [[]]})
+    Sink(PLAN)._require_unwritten(context, 0, [])
+    with pytest.raises(KafkaUnavailable):
+        Sink(PLAN)._require_unwritten(replace(context, decisions={}), 0, [])
 
 
 def test_a_record_batch_is_never_cut(topics):

@@ -11,10 +11,10 @@ PARTS = (
 )
 
 
-@pytest.mark.parametrize("refusing_runs", [0, 1, 20])
+@pytest.mark.parametrize("runs", [(0, 0), (1, 0), (0, 1), (20, 21)])
 @pytest.mark.parametrize("part", PARTS)
-def test_it_comes_back(part, refusing_runs):
-    progress = BatchProgress(42, "0b7c-41d2", "5f0e.77c0", part, refusing_runs=refusing_runs)
+def test_it_comes_back(part, runs):
+    progress = BatchProgress(42, "0b7c-41d2", "5f0e.77c0", part, None, *runs)
     assert BatchProgress.from_text(42, progress.to_text()) == progress
 
 
@@ -29,5 +29,5 @@ def test_none_was_committed():
 
 def test_it_says_how_much_was_read_and_refused():
     progress = BatchProgress(3, "a", "b", read=1000, refusing_runs=2)
-    assert progress.to_text() == "a b all-3e8+2"
+    assert progress.to_text() == "a b all-3e8+2>0"
     assert BatchProgress.from_text(3, progress.to_text()) == progress

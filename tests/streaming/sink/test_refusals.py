@@ -8,6 +8,7 @@ import pytest
 
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
+from streaming.errors import KafkaUnavailable
 from streaming.sink import producer as own
 from streaming.sink import writer as writers
 from streaming.sink.refusals import RecordsRefused
@@ -63,9 +64,12 @@ def rows(values, *, keys=None, stamps=None):
     )
 
 
-def write(plan, batch, *tables, partition=0):
-    """Write tables as one batch: what was refused of it, by the number that is its header."""
-    context = BatchContext("q", batch, wrote={0: batch - 1})
+def write(plan, batch, *tables, partition=0, runs=0):
+    """Write tables as one batch: what was refused of it, by the number that is its header.
+
+    ``runs``: how many found records that are refused.
+    """
+    context = BatchContext("q", batch, wrote={0: batch - 1}, decisions={"refused": [[]] * runs})
     writer = writer_for(plan, 0, context)
     number = 0
     try:
@@ -95,7 +99,9 @@ def test_one_record_that_is_too_large_is_found_among_many(plan_for):
         assert each.detail.startswith("MESSAGE_TOO_LARGE")
     assert values(plan) == [], "the transaction is aborted"
     good = [noise(size) for size in sizes if size == 100]
-    assert write(plan, 0, rows(good)) == {}
+    with pytest.raises(KafkaUnavailable, match="found records that Kafka refuses"):
+        write(plan, 0, rows(good))
+    assert write(plan, 0, rows(good), runs=1) == {}
     assert values(plan) == good
 
 
@@ -115,7 +121,7 @@ def test_what_kafka_takes_is_not_refused(plan_for, compression):
     refused = write(plan, 0, rows(sent))
     assert 0 < len(refused) < len(sent)
     assert sorted(refused) == [*range(min(refused), len(sent))]
-    assert write(plan, 0, rows(sent[: min(refused)])) == {}
+    assert write(plan, 0, rows(sent[: min(refused)]), runs=1) == {}
     assert values(plan) == sent[: min(refused)]
 
 

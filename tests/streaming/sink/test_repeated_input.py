@@ -25,7 +25,7 @@ def topics(monkeypatch):
     return small_kafka(monkeypatch)
 
 
-def had(records, *, attempt=0):
+def had(records, *, attempt=0, **decisions):
     """One attempt at a batch for which two shards got some records; it may have nothing to write."""
     writer._writers.clear()
     rows = [
@@ -34,7 +34,7 @@ def had(records, *, attempt=0):
     ]
     made = [{**row, "wrote_before": True} for row in rows] if records else []
     given = pa.RecordBatch.from_pylist(made, OUTPUT) if made else None
-    context = BatchContext("q", 0, in_doubt=attempt > 0)
+    context = BatchContext("q", 0, in_doubt=attempt > 0, decisions=decisions)
     return Sink(PLAN).run(context, 0, [given] if made else [])
 
 
@@ -47,6 +47,15 @@ def test_a_batch_that_is_written_has_to_have_as_many_records_again(topics, left)
     with pytest.raises(InputChanged, match=f"had 10 records .* has {left} now.*--accept-repeats"):
         had(left, attempt=2)
     assert topics.all() == before
+
+
+def test_refusals_are_of_a_batch_with_as_many_records(topics):
+    """What they name may be another record among others."""
+    refused = {"refused": [[]], "records_read": {"0": 10}}
+    with pytest.raises(InputChanged, match="had 10 records .* has 9 now"):
+        had(9, **refused)
+    assert not topics.all()
+    assert had(10, **refused).wrote
 
 
 def test_progress_of_a_version_that_kept_no_number_of_records_is_not_compared(topics):
