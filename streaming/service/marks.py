@@ -46,14 +46,16 @@ END_SECONDS_MAX = 15.0
 class Done:
     """The result of a batch: the inputs' next offsets, and `Totals.read_ms`, `Totals.oldest_ms`.
 
-    ``written``: by output partition, the offset behind what is known to be written. ``logs``: what
-    the offsets are offsets of.
+    ``written``: by output partition, the offset behind what is known to be written; ``found``: how
+    often a batch was found written, of which that is not known. ``logs``: what the offsets are
+    offsets of.
     """
 
     inputs: Mapping[str, Mapping[str, int]]
     read_ms: Mapping[str, int]
     oldest_ms: Mapping[str, int]
     written: Mapping[str, int] = field(default_factory=dict)
+    found: int = 0
     logs: Mapping[str, Log] = field(default_factory=dict)
 
 
@@ -138,6 +140,7 @@ class MarksWriter:
         self._done: Done | None = None
         self._ending = threading.Event()
         self._refused = False
+        self._asked_for: int | None = None
         self._user = f"{plan.pipeline} marks"
         self._producer: BatchProducer | None = None
         self._bounds: BoundsReader | None = None
@@ -165,7 +168,8 @@ class MarksWriter:
             return
         done = done_by(logged, progress.totals(), progress.transit_ms, self.plan.inputs)
         if done is not None:
-            self._done = replace(done, written=progress.written.ends)
+            written = progress.written
+            self._done = replace(done, written=written.ends, found=written.found)
 
     def ask_to_stop(self) -> None:
         """Let it write what is not written yet, and end."""
@@ -202,14 +206,17 @@ class MarksWriter:
                 for topic, log in done.logs.items():
                     epochs = {int(at): epoch for at, epoch in log.epochs.items()}
                     bounds.brokers.topology.require(topic, log.id, epochs)
-                bounds.refresh()  # an input that was given a partition is not read to its end
+                # An input that was given a partition is not read to its end. Of what was written
+                # by others, only leaders know; a broker that is cut off takes itself for one.
+                bounds.refresh(of_most=done.found != self._asked_for)
+                self._asked_for = done.found
                 found = marks(done, bounds(LATEST), self.plan.output, round(time.time() * 1000))
                 if found:
                     producer.begin()
                     producer.write(self.plan.progress, *_records(found))
                     producer.finish()
         except Exception as error:  # noqa: BLE001  (said; whatever it is, the next mark may go)
-            self._producer = None
+            self._producer = self._asked_for = None
             is_known = isinstance(error, KafkaError | SequencerError)
             if not is_known:
                 with contextlib.suppress(Exception):

@@ -27,7 +27,6 @@ from streaming.service.speed import Speed
 from streaming.settings.values import SUBSCRIBER
 from streaming.sink.claim import Claim
 from streaming.sink.fences import Fences
-from streaming.sink.sink import Written
 from streaming.source import source_of
 from streaming.source.losses import Acceptance
 from streaming.source.pacing import Pace
@@ -123,13 +122,12 @@ class Pipeline:
                 pipeline=self.name,
             )
         status = self.checkpoint.status()
-        ends = status.get("ends", {}).get(settings.output, {})
         self.progress = Progress(
             in_doubt=self.checkpoint.batch_in_doubt(),
             is_remembered=is_remembered,
             shards=_shards(status),
             waiting=self.checkpoint.waiting(),
-            written=self.progress.written if self.starts else Written(ends=ends),
+            written=self.progress.written,
             began_ms=self.progress.began_ms,
         )
         self.state_partitions = plan.state_partitions
@@ -339,7 +337,6 @@ class Pipeline:
                 "batch": progress.batch,
                 "batch_ms": progress.batch_ms,
                 "waits_for": progress.waits_for,
-                "ends": {self.config.pipelines[self.name].output: progress.written.ends},
                 "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 "shards": {str(shard): asdict(totals) for shard, totals in progress.shards.items()},
             }

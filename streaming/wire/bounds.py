@@ -63,10 +63,13 @@ class BoundsReader:
         found: Bounds = _again(self.brokers, self.topics, lambda: self._ask(which))
         return found
 
-    def refresh(self) -> bool:
-        """Look up leaders; return whether topics or their partitions have changed."""
+    def refresh(self, *, of_most: bool = False) -> bool:
+        """Look up leaders; return whether topics or their partitions have changed.
+
+        ``of_most``: see `Brokers.find_leaders`.
+        """
         before = self._seen()
-        _again(self.brokers, self.topics, lambda: None, known=False)
+        _again(self.brokers, self.topics, lambda: None, known=False, of_most=of_most)
         return self._seen() != before
 
     def _seen(self) -> list[object]:
@@ -168,7 +171,12 @@ def _by_leader(
 
 
 def _again(
-    brokers: Brokers, topics: list[str], ask: Callable[[], Any], *, known: bool = True
+    brokers: Brokers,
+    topics: list[str],
+    ask: Callable[[], Any],
+    *,
+    known: bool = True,
+    of_most: bool = False,
 ) -> Any:
     """Ask until leaders answer, looking them up after each refusal; KafkaError after a while.
 
@@ -180,7 +188,7 @@ def _again(
     while True:
         try:
             if not known:
-                brokers.find_leaders(topics)
+                brokers.find_leaders(topics, of_most=of_most)
             return ask()
         except KafkaError as error:
             if not error.retriable or time.monotonic() > deadline:

@@ -267,10 +267,14 @@ class Brokers:
         deadline = time.monotonic() + seconds
         return self.manager.run(self._ask, request, codes, coordinator, node, deadline)
 
-    def find_leaders(self, topics: Sequence[str]) -> None:
-        """Ask for the leaders of these topics' partitions, once."""
+    def find_leaders(self, topics: Sequence[str], *, of_most: bool = False) -> None:
+        """Ask for the leaders of these topics' partitions, once.
+
+        ``of_most``: ask all brokers; KafkaError unless most of them answer. One that is cut off
+        from the others names leaders of before.
+        """
         self.connect()
-        self.manager.run(self._find_leaders, topics)
+        self.manager.run(self._find_leaders, topics, of_most)
 
     async def _ask(
         self,
@@ -319,15 +323,21 @@ class Brokers:
             )
         return self.coordinators[coordinator]
 
-    async def _find_leaders(self, topics: Sequence[str]) -> None:
-        request = MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics],
-            allow_auto_topic_creation=False,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
-            max_version=12,
-        )
-        answer = await self.manager.send(request)
+    async def _find_leaders(self, topics: Sequence[str], of_most: bool) -> None:
+        answers = [await self.manager.send(_leaders(topics))]
+        nodes = [each.node_id for each in answers[0].brokers]
+        self._take_leaders(answers.pop())
+        if not of_most:
+            return
+        for answer in [self.manager.send(_leaders(topics), node) for node in nodes]:
+            with contextlib.suppress(KafkaError):
+                answers.append(await answer)
+        for each in answers:
+            self._take_leaders(each)
+        if len(answers) * 2 <= len(nodes):
+            raise LeaderNotAvailableError(f"{len(answers)} of {len(nodes)} brokers answer")
+
+    def _take_leaders(self, answer: Any) -> None:
         found, answer.topics = answer.topics, []  # kafka-python keeps books of its own, slowly
         self.manager.cluster.update_metadata(answer)
         self.topology.update(found)
@@ -335,6 +345,16 @@ class Brokers:
             error = first_error([topic.error_code])
             if error is not None and not error.retriable:
                 raise error
+
+
+def _leaders(topics: Sequence[str]) -> MetadataRequest:
+    return MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+        max_version=12,
+    )
 
 
 def first_error(codes: Iterable[int]) -> KafkaError | None:

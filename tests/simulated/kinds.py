@@ -140,10 +140,7 @@ def power_cut_when_deciding(history, rng):
 
 
 def deposed_of_outputs(history, rng):
-    """Whoever marks progress after a restart finds a broker that led the outputs and does not know.
-
-    The restart comes between batches: of one that is found written nobody knows where it ends.
-    """
+    """Whoever marks progress after a restart finds a broker that led the outputs and does not know."""
     number, seconds, later_s = rng.randrange(3), 12.0, rng.choice([0.3, 1.0, 3.0])
     begun = []
 
@@ -164,9 +161,6 @@ def deposed_of_outputs(history, rng):
             history.world.at(seconds, back)
 
     def begin():
-        if history.storage.batch_in_doubt() >= 0 and not history.healed:
-            history.world.at(0.001, begin)
-            return
         begun.append(number)
         history.service.driver.kill()
 

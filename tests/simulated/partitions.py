@@ -70,7 +70,8 @@ class Partitions:
             code = 0 if there else UNKNOWN_TOPIC
             given = self.ids.get(name)
             topics.append(Answer(error_code=code, name=name, partitions=partitions, topic_id=given))
-        answered(Answer(topics=topics, brokers=[]))
+        nodes = [Answer(node_id=each.number) for each in self.brokers]
+        answered(Answer(topics=topics, brokers=nodes))
 
     def _Produce(self, broker, request, answered):  # noqa: N802
         responses = []

@@ -7,6 +7,7 @@ from dataclasses import replace
 from streaming.service import marks, standing
 from streaming.service.decisions import Decisions, same_input
 from streaming.sink.writer import PartitionWriter
+from streaming.wire.brokers import Brokers
 from tests.simulated.planting import plant_in
 from tests.simulated.storage import Storage
 
@@ -71,3 +72,10 @@ def a_mark_forgets_what_is_held(put):
         return None if done is None else replace(done, oldest_ms={})
 
     put(marks, "done_by", wrong)
+
+
+@plant_in(needs="a deposed leader of outputs", kind="marks")
+def a_mark_asks_one_broker_for_leaders(put):
+    """It may be one that is cut off from the others, and led the outputs."""
+    find = Brokers.find_leaders
+    put(Brokers, "find_leaders", lambda self, topics, **_of_most: find(self, topics))

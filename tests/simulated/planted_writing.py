@@ -280,9 +280,9 @@ def leaders_are_looked_for_once(put):
     """Who is told that it asks the wrong broker asks it again, also over new connections."""
     find = brokers.Brokers._find_leaders
 
-    async def wrong(self, topics):
+    async def wrong(self, topics, of_most):
         if not all(any(place[0] == topic for place in self.leaders) for topic in topics):
-            await find(self, topics)
+            await find(self, topics, of_most)
 
     put(brokers.Brokers, "_find_leaders", wrong)
     put(Topology, "clear", lambda self: None)

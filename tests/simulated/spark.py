@@ -194,7 +194,7 @@ class Driver(Process):
 
     def _mark(self, plan, progress):
         """Have progress marks written, as `streaming.service.pipeline.Pipeline.start` does."""
-        progress.written = self.written or Written(ends=self.storage.output_ends)
+        progress.written = self.written or Written()
         self.marks = MarksWriter(plan, self.storage, progress, self._say, self.marks)
         self.marks.begin(self.storage.noted if progress.in_doubt < 0 else -1)
 

@@ -32,8 +32,7 @@ class Storage:
     ``lockable``: a folder, else an object store, where Kafka keeps two copies apart. ``synced``:
     whether the service has its disk write what later steps rest on. ``retained``: how many entries
     of its logs Spark keeps; ``purged``: those of `offsets` that it removed. ``takes_decisions``:
-    whether a power cut may take what the service decided. ``noted``: the batch of
-    the status, ``output_ends``: what it says of outputs.
+    whether a power cut may take what the service decided. ``noted``: the batch of the status.
     """
 
     retained = None
@@ -43,7 +42,7 @@ class Storage:
         self.world, self.folder = world, Path(folder)
         self.lockable, self.synced = lockable, synced
         self.offsets, self.commits, self.state = {}, {}, {}
-        self.totals, self.noted, self.output_ends = {}, -1, {}
+        self.totals, self.noted = {}, -1
         self.kept = self.kept_before = "{}"
         self.purged = {}
         self.written = {}
@@ -123,7 +122,7 @@ class Storage:
     def note(self, progress):
         """Write the status: figures of shards, and the batch that they are of."""
         self.totals = {s: t.to_json() for s, t in progress.shards.items()}
-        self.noted, self.output_ends = progress.batch, progress.written.ends
+        self.noted = progress.batch
 
     def ends(self, batch):
         """Where a planned batch ends."""
@@ -275,12 +274,12 @@ class Storage:
             name: dict(getattr(self, name))
             for name in ("named", "offsets", "commits", "state", "totals", "purged")
         }
-        kept, noted, files = self.kept, (self.noted, self.output_ends), self.disk.files()
+        kept, noted, files = self.kept, self.noted, self.disk.files()
 
         def restore():
             for name, copy in copies.items():
                 setattr(self, name, dict(copy))
-            self.kept, (self.noted, self.output_ends) = kept, noted
+            self.kept, self.noted = kept, noted
             self.written.clear()
             self.disk.put_back(files)
 

@@ -51,6 +51,12 @@ def test_what_spark_and_the_disk_may_do_besides(kind, seed):
     assert not faults, "\n".join([*history.world.log, *faults])
 
 
+@pytest.mark.parametrize("seed", [5001332, 5003595, 5004405])
+def test_marks_are_true_where_a_deposed_leader_answers_for_a_batch_that_is_found(seed):
+    faults, history = run(seed)
+    assert not faults, "\n".join([*history.world.log, *faults])
+
+
 @pytest.mark.parametrize("seed", [1000042, 1000049])
 def test_marks_are_true_where_a_deposed_leader_of_outputs_answers(seed):
     faults, history = run(seed, aim=Aim(kind="marks", faults="a deposed leader of outputs"))

@@ -45,7 +45,7 @@ class Bounds:
 
     partitions = 1
 
-    def refresh(self):
+    def refresh(self, **_more):
         self.partitions = 2
 
     def __call__(self, _which):

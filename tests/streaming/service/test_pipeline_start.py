@@ -9,8 +9,6 @@ from streaming.config import parse_config
 from streaming.errors import StorageUnavailable
 from streaming.service import pipeline
 from streaming.service.pipeline import Pipeline
-from streaming.service.query import Progress
-from streaming.sink.sink import Written
 
 TABLES = {"pipelines": {"p": {"discipline": "channel"}}}
 
@@ -49,18 +47,6 @@ def test_no_query_runs_where_marks_cannot_begin(mine, monkeypatch):
         mine.start()
     assert "start" not in mine.steps
     assert mine.query is None
-
-
-def test_a_start_knows_what_was_written_before_it(mine):
-    """A leader that is deposed, and does not know, names an older end: a mark would be false."""
-    kept = []
-    mine.checkpoint.write_status = kept.append
-    mine.progress.written += Written(ends={"0": 25})
-    mine._note(mine.progress)
-    mine.progress = Progress()
-    mine.checkpoint.status = lambda: {**kept[0], "shards": {}}
-    mine.start()
-    assert mine.progress.written.ends == {"0": 25}
 
 
 def test_the_query_is_started_last(mine):
