@@ -30,7 +30,7 @@ def on_simulated_machines(body_bytes_max=BODY_BYTES_MAX):
     """Put the simulated network and Spark in the place of the real ones."""
     new = {
         (brokers, "NetworkSelector"): Network,
-        (brokers, "_Connections"): Manager,
+        (brokers, "Connections"): Manager,
         (query, "collected"): lambda frame: frame.collect(),
         (query, "say"): lambda *_arguments, **_more: None,
         (query, "say_commands"): lambda *_arguments, **_more: None,

@@ -14,8 +14,7 @@ from streaming.source import fetching
 from streaming.source.fetching import Fetching
 from streaming.source.ranges import Range
 from streaming.source.reader import Inputs, KafkaReader, rows_of_share
-from streaming.wire import bounds, fetch
-from streaming.wire import brokers as kafka_brokers
+from streaming.wire import bounds, connections, fetch
 from streaming.wire.bounds import EARLIEST, LATEST, BoundsReader
 from streaming.wire.fetched import tables
 from tests.kafka_helpers import (
@@ -113,8 +112,8 @@ def test_answers_that_come_in_pieces(broker, brokers, topic, monkeypatch, large,
     records = [Record(b"k%d" % n, b"v" * (n % 300)) for n in range(2_000)]
     produce(broker.bootstrap, topic, records)
     there = as_found(read_all(broker.bootstrap, topic))
-    monkeypatch.setattr(kafka_brokers, "LARGE_BYTES", large)
-    monkeypatch.setattr(kafka_brokers, "RECEIVE_BYTES", received)
+    monkeypatch.setattr(connections, "LARGE_BYTES", large)
+    monkeypatch.setattr(connections, "RECEIVE_BYTES", received)
     monkeypatch.setattr(fetching, "PARTITION_BYTES_MAX", 50_000)
     assert found(brokers, whole(topic, offsets(brokers, [topic], LATEST))) == there
 

@@ -8,7 +8,7 @@ import pytest
 from kafka.errors import KafkaError, KafkaTimeoutError
 
 from streaming.errors import ConfigError
-from streaming.wire import brokers
+from streaming.wire import connections
 from streaming.wire.brokers import Brokers
 
 SECONDS_MAX = 60
@@ -34,7 +34,7 @@ def over_tls(address, **more):
 
 
 def test_a_handshake_has_an_end(silent, monkeypatch):
-    monkeypatch.setattr(brokers, "HANDSHAKE_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(connections, "HANDSHAKE_SECONDS_MAX", 0.3)
     asked = over_tls(silent)
     began = time.monotonic()
     with pytest.raises(KafkaTimeoutError, match="Handshake failed"):
@@ -45,7 +45,7 @@ def test_a_handshake_has_an_end(silent, monkeypatch):
 
 def test_files_that_cannot_be_read_for_a_moment_are_read_again(silent, monkeypatch):
     """The error names a certificate, as a broker's refusal does, which is not asked again."""
-    monkeypatch.setattr(brokers, "HANDSHAKE_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(connections, "HANDSHAKE_SECONDS_MAX", 0.3)
     faults = [ConfigError("ssl.certificate: a.pem with a.key cannot be used: values mismatch.")]
 
     def context():

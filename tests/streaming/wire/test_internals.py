@@ -15,7 +15,7 @@ from kafka.net.transport import KafkaTCPTransport
 from kafka.protocol import parser
 from kafka.protocol.frame import KafkaBytes
 
-from streaming.wire import brokers
+from streaming.wire import connections
 
 NAMES = {
     "kafka.net.connection:KafkaConnection": None,
@@ -124,8 +124,8 @@ def test_there_is_a_request(module, name):
 
 
 def test_answers_are_received_into_our_frames():
-    assert parser.KafkaBytes is brokers._Frame
-    assert issubclass(brokers._Frame, KafkaBytes)
+    assert parser.KafkaBytes is connections._Frame
+    assert issubclass(connections._Frame, KafkaBytes)
     assert parser.KafkaProtocol()._rbuffer is None
 
 
