@@ -205,7 +205,8 @@ class BatchProducer:
             self.outbox.wait()
             self._commit_offset(0, "")
             self._require_newest()
-            self._end(committed=False)
+            if self._all_answered():
+                self._end(committed=False)
 
     def newest_progress(self) -> tuple[int, str]:
         """The progress, surely the newest, by a transaction that is aborted."""
@@ -239,11 +240,13 @@ class BatchProducer:
     def finish(self) -> None:
         """Wait until all is acknowledged; commit the transaction, if there is one.
 
-        Raises RecordsRefused, and aborts it, where Kafka refused records for good.
+        Raises RecordsRefused where Kafka refused records for good, and aborts it. If a request has
+        no answer, the next session does (see :meth:`abort`): batches that Kafka refused have taken
+        no sequence numbers, so it would take a late one.
         """
         self._send()
         self.outbox.wait()
-        if self.transactional:
+        if self.transactional and (not self.refusals or self._all_answered()):
             self._end(committed=not self.refusals)
         if self.refusals:
             raise RecordsRefused([*self.refusals])

@@ -4,6 +4,7 @@ import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,9 @@ import pytest
 
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
+from streaming.sink.producer import BatchProducer
 from streaming.sink.progress import Part
+from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import PartitionWriter, writer_for
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.proxies import Proxies
@@ -179,3 +182,19 @@ def test_drivers_of_two_pipelines_write_at_once(broker, plan):
         list(threads.map(work, plans))
     found = values(broker, plan)
     assert len(found) == len(set(found)) == 40
+
+
+@pytest.mark.parametrize(("unanswered", "ends"), [(0, [False]), (1, [])])
+def test_refused_batches_of_which_one_may_still_come_are_aborted_by_the_next_session(
+    monkeypatch, unanswered, ends
+):
+    """They took no sequence numbers: behind an abort of their own session Kafka would take one."""
+    producer, ended = BatchProducer.__new__(BatchProducer), []
+    producer.transactional, producer.refusals, producer.unanswered = True, ["refused"], 0
+    producer.brokers = SimpleNamespace(unanswered=0)
+    producer.outbox = SimpleNamespace(wait=lambda: None, unanswered=unanswered)
+    monkeypatch.setattr(BatchProducer, "_send", lambda _self: None)
+    monkeypatch.setattr(BatchProducer, "_end", lambda _self, committed: ended.append(committed))
+    with pytest.raises(RecordsRefused):
+        producer.finish()
+    assert ended == ends
