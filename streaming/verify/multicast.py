@@ -44,7 +44,7 @@ from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
 from streaming.verify.multicast_deliveries import MulticastDeliveries
-from streaming.verify.multicast_notices import Handles, judge_notices, refused_handles
+from streaming.verify.multicast_notices import Handles, judge_notices, refusals, refused_handles
 from streaming.verify.node_ends import judge_ends, judge_streams, placed_releases
 from streaming.verify.nodes import (
     ALIVE,
@@ -291,7 +291,8 @@ class _Judge(Evidence):
 
     def judge_notices(self) -> None:
         """Every holder of a node's handle gets its destruction once, in its place; nobody else."""
-        refused = refused_handles(self.undelivered, self.inputs, self.nodes)
+        copies = refusals(self.undelivered, self.rejects, self.inputs, self._wanted)
+        refused = refused_handles(copies, self.inputs, self.nodes)
         handles = Handles(self.nodes, self.ends, self.commands, self.events, refused)
         self.owed = judge_notices(self.verdict, self.deliveries, handles, self.settings.due)
 
@@ -306,14 +307,13 @@ class _Judge(Evidence):
                 following[name] = inputs.message[record]
             elif not (inputs.rejected[record] or self._is_undelivered(record)):
                 self._judge_absent(record, following.get(name, -1))
-        deliveries = self.deliveries
         verdict.looked_at = {
             "inputs": len(inputs),
-            "messages": len(deliveries.stamps) - len(deliveries.notices),
+            "messages": len(self.deliveries.stamps) - len(self.deliveries.notices),
             "deliveries": self.histories.count,
             "peers": len(self.histories.by_key),
             "nodes": len(self.nodes),
-            "notices": sum(len(deliveries.copies.of(each)) for each in deliveries.notices),
+            "notices": sum(map(len, map(self.deliveries.copies.of, self.deliveries.notices))),
             "undelivered": sum(map(len, self.undelivered.values())),
             "rejects": len(self.rejects),
             "commands": len(self.commands),

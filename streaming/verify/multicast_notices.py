@@ -8,12 +8,13 @@ peer's stream: its answer says how far the stream was (`incarnation`, `sequence`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from streaming.places import StreamPoint
 from streaming.verify.accounts import REFUSALS
+from streaming.verify.added import Reject
 from streaming.verify.commands import Command, Event
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
@@ -70,21 +71,40 @@ class Handles:
         return next((life for life in node.lives if life.end is None or stamp < life.end), None)
 
 
+def refusals(
+    undelivered: Mapping[int, Mapping[bytes, Event]],
+    rejects: Iterable[Reject],
+    inputs: Inputs,
+    wanted: Callable[[int], Iterable[bytes]],
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the inputs and destinations that Kafka refused: by events, or by a reject for all.
+
+    ``wanted`` returns an input's destinations.
+    """
+    for record, events in undelivered.items():
+        for destination, event in events.items():
+            if event.fields.get("reason") in REFUSALS:
+                yield record, destination
+    for reject in rejects:
+        rejected = inputs.find(reject.origin)
+        if rejected is not None and reject.reason in REFUSALS:
+            yield from ((rejected, destination) for destination in wanted(rejected))
+
+
 def refused_handles(
-    undelivered: Mapping[int, Mapping[bytes, Event]], inputs: Inputs, nodes: Mapping[bytes, Node]
+    refused: Iterable[tuple[int, bytes]], inputs: Inputs, nodes: Mapping[bytes, Node]
 ) -> frozenset[tuple[bytes, bytes]]:
     """Return the peers and nodes of which Kafka refused a delivery with the node's handle.
 
-    Such a peer counts as a holder. ``undelivered``: events by input and destination.
+    Such a peer counts as a holder. ``refused``: inputs and destinations.
     """
     found: set[tuple[bytes, bytes]] = set()
-    for record, events in undelivered.items():
+    for record, destination in refused:
         _, handles = inputs.headers[record][1]
-        for destination, event in events.items():
-            if handles and event.fields.get("reason") in REFUSALS:
-                lives = nodes.get(destination, Node()).lives
-                peers = {life.owner for life in lives} or {destination}
-                found |= set(product(peers, names(handles)))
+        if handles:
+            lives = nodes.get(destination, Node()).lives
+            peers = {life.owner for life in lives} or {destination}
+            found |= set(product(peers, names(handles)))
     return frozenset(found)
 
 

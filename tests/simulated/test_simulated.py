@@ -64,7 +64,8 @@ def test_marks_are_true_where_a_deposed_leader_of_outputs_answers(seed):
 
 
 @pytest.mark.parametrize(
-    "seed", [2000001, 2000006, 2000007, 2000008, 2000010, 2000011, 2100124, 5001658, 5016659]
+    "seed",
+    [2000001, 2000006, 2000007, 2000008, 2000010, 2000011, 2100124, 5001658, 5008569, 5016659],
 )
 def test_what_kafka_refuses_is_rejected_or_said_to_be_undelivered(seed):
     faults, history = run(seed)
