@@ -135,6 +135,21 @@ class Worker:
         return self.process.returncode, said
 
 
+@pytest.fixture
+def worker_on(broker, topic, tmp_path):
+    """Starts workers on the topic; those that a test leaves are killed."""
+    started = []
+
+    def start():
+        started.append(Worker(broker, topic, tmp_path / "handled"))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.process.kill()
+        each.process.communicate()
+
+
 def noted(path):
     """What was handled, in order."""
     lines = path.read_text().splitlines() if path.exists() else []
@@ -149,16 +164,16 @@ def first_times(handled):
     return found
 
 
-def test_a_reader_that_is_killed_or_interrupted(broker, topic, tmp_path):
+def test_a_reader_that_is_killed_or_interrupted(broker, topic, tmp_path, worker_on):
     """Killed: the next one goes on, and what it repeats had not been committed. Ctrl-C: a prefix."""
     path = tmp_path / "handled"
     write(broker, topic, range(100))
-    worker = Worker(broker, topic, path)
+    worker = worker_on()
     until(lambda: len(noted(path)) > 300, "a start")
     worker.end(signal.SIGKILL)
     done = len(noted(path))
     assert done < 1600
-    worker = Worker(broker, topic, path)
+    worker = worker_on()
     until(lambda: len(noted(path)) > done + 300, "the next one")
     code, said = worker.end(signal.SIGINT)
     assert said.rstrip().endswith("KeyboardInterrupt"), said
@@ -168,20 +183,20 @@ def test_a_reader_that_is_killed_or_interrupted(broker, topic, tmp_path):
         rows = [(key, n) for n in range(100) for key in KEYS[partition::PARTITIONS]]
         unfinished = next((at for at, row in enumerate(rows) if row not in set(done)), len(rows))
         assert offset == unfinished, "all that is finished without a break was committed"
-    worker = Worker(broker, topic, path)
+    worker = worker_on()
     until(lambda: {*noted(path)} == wanted(range(100)), "all")
     worker.end(signal.SIGTERM)
     assert first_times(noted(path)) == {key: list(range(100)) for key in KEYS}
 
 
-def test_a_reader_that_stood_still(broker, topic, tmp_path):
+def test_a_reader_that_stood_still(broker, topic, tmp_path, worker_on):
     """Another one has its partitions by then: what it goes on with is repeated, never committed."""
     path = tmp_path / "handled"
     write(broker, topic, range(100))
-    worker = Worker(broker, topic, path)
+    worker = worker_on()
     until(lambda: len(noted(path)) > 300, "a start")
     os.kill(worker.process.pid, signal.SIGSTOP)
-    other = Worker(broker, topic, path)
+    other = worker_on()
     until(lambda: {*noted(path)} == wanted(range(100)), "the other one has all")
     until(lambda: committed(broker, topic, topic, PARTITIONS) == [400] * PARTITIONS, "its commits")
     os.kill(worker.process.pid, signal.SIGCONT)
