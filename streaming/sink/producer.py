@@ -112,6 +112,7 @@ class BatchProducer:
             transactions.begin_session(self.id, self.settings.transaction_timeout_ms)
         )
         self.producer = (answer.producer_id, answer.producer_epoch)
+        self.added.clear()
         self.used = time.monotonic()
         self.outbox = Outbox(
             self.brokers, self.producer, self.id, ends=self.ends, refusals=self.refusals
@@ -164,7 +165,6 @@ class BatchProducer:
 
     def begin(self) -> None:
         """Begin a transaction; Kafka hears of it with the first batches that are sent."""
-        self.added.clear()
         self.unanswered = self.brokers.unanswered
 
     def write(
@@ -205,8 +205,7 @@ class BatchProducer:
             self.outbox.wait()
             self._commit_offset(0, "")
             self._require_newest()
-            if self._all_answered():
-                self._end(committed=False)
+            self._give_up()
 
     def newest_progress(self) -> tuple[int, str]:
         """The progress, surely the newest, by a transaction that is aborted."""
@@ -240,35 +239,39 @@ class BatchProducer:
     def finish(self) -> None:
         """Wait until all is acknowledged; commit the transaction, if there is one.
 
-        Raises RecordsRefused where Kafka refused records for good, and aborts it. If a request has
-        no answer, the next session does (see :meth:`abort`): batches that Kafka refused have taken
-        no sequence numbers, so it would take a late one.
+        Raises RecordsRefused, and gives it up, where Kafka refused records for good.
         """
         self._send()
         self.outbox.wait()
-        if self.transactional and (not self.refusals or self._all_answered()):
-            self._end(committed=not self.refusals)
         if self.refusals:
+            self._give_up()
             raise RecordsRefused([*self.refusals])
+        if self.transactional:
+            self._end(committed=True)
 
     def close(self) -> None:
         """Give up what was not committed; connections are shared."""
         self.outbox.clear()
 
     def abort(self) -> None:
-        """End an open transaction as aborted: until then nobody reads what others write behind it.
-
-        Only where each request has an answer. A batch that arrived behind the end would open a
-        transaction that nobody ends; then the successor's session, or Kafka's limit, ends this one.
-        """
+        """Give up an open transaction: until then nobody reads what others write behind it."""
         if not self.added:
             return
         with contextlib.suppress(KafkaError):
             deadline = time.monotonic() + ABORT_SECONDS_MAX
             while self.outbox.in_flight and time.monotonic() < deadline:
                 self.brokers.turn(LOOK_AGAIN_SECONDS)
-            if self._all_answered() and not self.outbox.in_flight:
-                self._end(committed=False, seconds=ABORT_SECONDS_MAX)
+            if not self.outbox.in_flight:
+                self._give_up(ABORT_SECONDS_MAX)
+
+    def _give_up(self, seconds: float = SECONDS_MAX) -> None:
+        """End the transaction, if there is one, as aborted, where each request has an answer.
+
+        A batch that arrived behind the end would open one that nobody ends, if brokers do not check
+        that (KIP-890). So the next session, with an epoch that keeps it out, ends this one.
+        """
+        if self.transactional and (not self.added or self._all_answered()):
+            self._end(committed=False, seconds=seconds)
 
     @contextlib.contextmanager
     def errors(self, doing: str) -> Iterator[None]:

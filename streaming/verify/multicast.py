@@ -33,18 +33,12 @@ from streaming.verify.accounts import (
     match,
 )
 from streaming.verify.columns import Column, paced
-from streaming.verify.commands import (
-    Event,
-    by_subject,
-    coordinates,
-    may_be_forgotten,
-    unanswered,
-)
+from streaming.verify.commands import Event, by_subject, coordinates, may_be_forgotten, unanswered
 from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
 from streaming.verify.multicast_deliveries import MulticastDeliveries
-from streaming.verify.multicast_notices import Handles, judge_notices, refusals, refused_handles
+from streaming.verify.multicast_notices import Handles, judge_notices, refused_handles
 from streaming.verify.node_ends import judge_ends, judge_streams, placed_releases
 from streaming.verify.nodes import (
     ALIVE,
@@ -234,10 +228,10 @@ class _Judge(Evidence):
         key = self.deliveries.copies.of(message).get(destination)
         if key is not None:
             self.verdict.find("wrong-undelivered", f"{witness}: {self._got(message, key)}")
-        elif event.fields.get("reason") not in REFUSALS and not destination.startswith(b"@"):
-            self.verdict.find("wrong-undelivered", f"{witness}, which is a peer, not a node")
         elif event.fields.get("reason") in REFUSALS:
             return
+        elif not destination.startswith(b"@"):
+            self.verdict.find("wrong-undelivered", f"{witness}, which is a peer, not a node")
         elif self.nodes.get(destination, Node()).state(self.deliveries.stamps[message]) == ALIVE:
             why = "comes before the node's destruction"
             self.verdict.find("undelivered-before-destruction", f"{witness} {why}")
@@ -291,8 +285,9 @@ class _Judge(Evidence):
 
     def judge_notices(self) -> None:
         """Every holder of a node's handle gets its destruction once, in its place; nobody else."""
-        copies = refusals(self.undelivered, self.rejects, self.inputs, self._wanted)
-        refused = refused_handles(copies, self.inputs, self.nodes)
+        refused = refused_handles(
+            self.undelivered, self.rejects, self.inputs, self._wanted, self.nodes
+        )
         handles = Handles(self.nodes, self.ends, self.commands, self.events, refused)
         self.owed = judge_notices(self.verdict, self.deliveries, handles, self.settings.due)
 

@@ -8,7 +8,7 @@ peer's stream: its answer says how far the stream was (`incarnation`, `sequence`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -71,33 +71,28 @@ class Handles:
         return next((life for life in node.lives if life.end is None or stamp < life.end), None)
 
 
-def refusals(
+def refused_handles(
     undelivered: Mapping[int, Mapping[bytes, Event]],
     rejects: Iterable[Reject],
     inputs: Inputs,
     wanted: Callable[[int], Iterable[bytes]],
-) -> Iterator[tuple[int, bytes]]:
-    """Yield the inputs and destinations that Kafka refused: by events, or by a reject for all.
-
-    ``wanted`` returns an input's destinations.
-    """
-    for record, events in undelivered.items():
-        for destination, event in events.items():
-            if event.fields.get("reason") in REFUSALS:
-                yield record, destination
-    for reject in rejects:
-        rejected = inputs.find(reject.origin)
-        if rejected is not None and reject.reason in REFUSALS:
-            yield from ((rejected, destination) for destination in wanted(rejected))
-
-
-def refused_handles(
-    refused: Iterable[tuple[int, bytes]], inputs: Inputs, nodes: Mapping[bytes, Node]
+    nodes: Mapping[bytes, Node],
 ) -> frozenset[tuple[bytes, bytes]]:
     """Return the peers and nodes of which Kafka refused a delivery with the node's handle.
 
-    Such a peer counts as a holder. ``refused``: inputs and destinations.
+    Such a peer counts as a holder. Events and rejects say what was refused, a reject for all of an
+    input's destinations (``wanted``).
     """
+    refused = [
+        (record, destination)
+        for record, events in undelivered.items()
+        for destination, event in events.items()
+        if event.fields.get("reason") in REFUSALS
+    ]
+    for reject in rejects:
+        rejected = inputs.find(reject.origin) if reject.reason in REFUSALS else None
+        if rejected is not None:
+            refused += ((rejected, destination) for destination in wanted(rejected))
     found: set[tuple[bytes, bytes]] = set()
     for record, destination in refused:
         _, handles = inputs.headers[record][1]

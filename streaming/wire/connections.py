@@ -30,6 +30,7 @@ HANDSHAKE_SECONDS_MAX = 10.0
 RECEIVE_BYTES = 2**20
 LARGE_BYTES = 64 * 2**10
 """An answer of at least this many bytes is decoded where it was received, without a copy."""
+
 REFUSALS = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 """Refusals of our name, password or mechanism, which a retry does not change."""
 

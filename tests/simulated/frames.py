@@ -13,7 +13,8 @@ from streaming.disciplines.plan import BatchContext
 from streaming.sink.sink import Sink
 from streaming.source.reader import rows_of_share
 from tests.simulated.attempts import run_stage
-from tests.simulated.storage import LOST_SHARE, GroupState
+from tests.simulated.disk import LOST_SHARE
+from tests.simulated.group_state import GroupState
 from tests.simulated.world import Pipe, wait
 
 

@@ -17,7 +17,7 @@ from streaming.disciplines.groups.batch.core import BatchCore
 from streaming.disciplines.multicast.batch.core import BatchCore as MulticastCore
 from streaming.source import fetching, reader
 from streaming.source.fetching import Fetching
-from tests.simulated import spark, storage, world
+from tests.simulated import group_state, spark, world
 from tests.simulated.planting import plant, plant_in
 
 # --- The way in ---
@@ -122,14 +122,14 @@ def a_worker_trusts_the_state_that_it_knows(put):
 @plant
 def a_batch_has_the_time_of_its_run(put):
     """A repeated batch has another time, so it gives other bytes."""
-    init = storage.GroupState.__init__
+    init = group_state.GroupState.__init__
 
     def wrong(self, row, now_ms, **more):
         process = world.current().process
         later_ms = round(process.world.now * 1000)
         init(self, row, world.BEGAN_MS + later_ms, **more)
 
-    put(storage.GroupState, "__init__", wrong)
+    put(group_state.GroupState, "__init__", wrong)
 
 
 @plant_in("channel")

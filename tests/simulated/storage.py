@@ -1,4 +1,4 @@
-"""A checkpoint: Spark's logs, the state store, the service's own files; and the disk under them.
+"""A checkpoint: Spark's logs, the state store, the service's own files, and what a disk has of them.
 
 A disk has for certain what was synced. A power cut leaves of the rest any part: entries of logs that
 are not there or torn, files without content, names that were removed.
@@ -13,12 +13,12 @@ from pathlib import Path
 
 from streaming.disciplines.channels import shard_files
 from streaming.errors import JobFailed, SequencerError, StorageUnavailable
+from tests.simulated.disk import LOST_SHARE, Disk
 from tests.simulated.world import current, wait
 
 FLUSHED_SECONDS = 5.0
 """What is older is on the disk, synced or not."""
 TORN = "torn"
-LOST_SHARE = 0.5
 SYNCING_SECONDS = (0.001, 0.001, 0.05)
 """On the average; one of them in each history."""
 
@@ -315,47 +315,6 @@ class Storage:
         self.disk.sync(Path(path))
 
 
-class Disk:
-    """The files of held records, and which of them are on the disk. Content is known by itself."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.contents, self.names = set(), {}
-
-    def files(self):
-        """All files that are whole, with their content."""
-        found = sorted(self.folder.glob("held/*/*"))
-        return {path: path.read_bytes() for path in found if not path.suffix}
-
-    def sync(self, path):
-        """A file's content, or a folder's names."""
-        if path.is_dir():
-            self.names[path] = {each.name: each.read_bytes() for each in path.glob("*-*")}
-        else:
-            self.contents.add(path.read_bytes())
-
-    def cut_power(self, rng):
-        """Lose contents and names, and names' removals."""
-        for path, content in self.files().items():
-            known = self.names.get(path.parent, {})
-            if path.name not in known and rng.random() < LOST_SHARE:
-                path.unlink()
-            elif content not in self.contents and rng.random() < LOST_SHARE:
-                path.write_bytes(b"")
-        for folder, known in sorted(self.names.items()):
-            for name, content in sorted(known.items()):
-                path = folder / name
-                if not path.suffix and not path.exists() and rng.random() < LOST_SHARE:
-                    path.write_bytes(content)
-
-    def put_back(self, files):
-        """Have these files, and no others."""
-        for path in self.files():
-            path.unlink()
-        for path, content in files.items():
-            path.write_bytes(content)
-
-
 @contextmanager
 def simulated_disk(storage):
     """Have files of held records synced by this storage."""
@@ -364,33 +323,3 @@ def simulated_disk(storage):
         yield
     finally:
         shard_files.sync = before
-
-
-class GroupState:
-    """Spark's view of one key's state (`pyspark.sql.streaming.state.GroupState`)."""
-
-    def __init__(self, row, now_ms, *, timed_out):
-        self.row, self.now_ms, self.hasTimedOut = row, now_ms, timed_out
-        self.timeout_ms = None
-
-    @property
-    def exists(self):
-        """Whether there is one."""
-        return self.row is not None
-
-    @property
-    def get(self):
-        """The row."""
-        return self.row
-
-    def update(self, row):
-        """Replace it."""
-        self.row = tuple(row)
-
-    def getCurrentProcessingTimeMs(self):  # noqa: N802  (Spark's name)
-        """The batch's time."""
-        return self.now_ms
-
-    def setTimeoutDuration(self, duration_ms):  # noqa: N802
-        """Ask for a call after so long."""
-        self.timeout_ms = self.now_ms + duration_ms

@@ -136,12 +136,12 @@ class Worker:
 
 
 @pytest.fixture
-def worker_on(broker, topic, tmp_path):
+def start_worker(broker, topic):
     """Starts workers on the topic; those that a test leaves are killed."""
     started = []
 
-    def start():
-        started.append(Worker(broker, topic, tmp_path / "handled"))
+    def start(path):
+        started.append(Worker(broker, topic, path))
         return started[-1]
 
     yield start
@@ -164,16 +164,16 @@ def first_times(handled):
     return found
 
 
-def test_a_reader_that_is_killed_or_interrupted(broker, topic, tmp_path, worker_on):
+def test_a_reader_that_is_killed_or_interrupted(broker, topic, tmp_path, start_worker):
     """Killed: the next one goes on, and what it repeats had not been committed. Ctrl-C: a prefix."""
     path = tmp_path / "handled"
     write(broker, topic, range(100))
-    worker = worker_on()
+    worker = start_worker(path)
     until(lambda: len(noted(path)) > 300, "a start")
     worker.end(signal.SIGKILL)
     done = len(noted(path))
     assert done < 1600
-    worker = worker_on()
+    worker = start_worker(path)
     until(lambda: len(noted(path)) > done + 300, "the next one")
     code, said = worker.end(signal.SIGINT)
     assert said.rstrip().endswith("KeyboardInterrupt"), said
@@ -183,20 +183,20 @@ def test_a_reader_that_is_killed_or_interrupted(broker, topic, tmp_path, worker_
         rows = [(key, n) for n in range(100) for key in KEYS[partition::PARTITIONS]]
         unfinished = next((at for at, row in enumerate(rows) if row not in set(done)), len(rows))
         assert offset == unfinished, "all that is finished without a break was committed"
-    worker = worker_on()
+    worker = start_worker(path)
     until(lambda: {*noted(path)} == wanted(range(100)), "all")
     worker.end(signal.SIGTERM)
     assert first_times(noted(path)) == {key: list(range(100)) for key in KEYS}
 
 
-def test_a_reader_that_stood_still(broker, topic, tmp_path, worker_on):
+def test_a_reader_that_stood_still(broker, topic, tmp_path, start_worker):
     """Another one has its partitions by then: what it goes on with is repeated, never committed."""
     path = tmp_path / "handled"
     write(broker, topic, range(100))
-    worker = worker_on()
+    worker = start_worker(path)
     until(lambda: len(noted(path)) > 300, "a start")
     os.kill(worker.process.pid, signal.SIGSTOP)
-    other = worker_on()
+    other = start_worker(path)
     until(lambda: {*noted(path)} == wanted(range(100)), "the other one has all")
     until(lambda: committed(broker, topic, topic, PARTITIONS) == [400] * PARTITIONS, "its commits")
     os.kill(worker.process.pid, signal.SIGCONT)

@@ -191,10 +191,12 @@ def test_refused_batches_of_which_one_may_still_come_are_aborted_by_the_next_ses
     """They took no sequence numbers: behind an abort of their own session Kafka would take one."""
     producer, ended = BatchProducer.__new__(BatchProducer), []
     producer.transactional, producer.refusals, producer.unanswered = True, ["refused"], 0
-    producer.brokers = SimpleNamespace(unanswered=0)
+    producer.added, producer.brokers = {("out", 0)}, SimpleNamespace(unanswered=0)
     producer.outbox = SimpleNamespace(wait=lambda: None, unanswered=unanswered)
     monkeypatch.setattr(BatchProducer, "_send", lambda _self: None)
-    monkeypatch.setattr(BatchProducer, "_end", lambda _self, committed: ended.append(committed))
+    monkeypatch.setattr(
+        BatchProducer, "_end", lambda _self, committed, **_: ended.append(committed)
+    )
     with pytest.raises(RecordsRefused):
         producer.finish()
     assert ended == ends

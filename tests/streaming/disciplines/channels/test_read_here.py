@@ -20,7 +20,7 @@ from streaming.errors import SequencerError
 from streaming.source.positions import offsets_in
 from streaming.source.reader import HERE_KEPT, HERE_RECORDS, Inputs, KafkaReader, rows_of_share
 from tests.kafka_helpers import Record, create_topics, produce
-from tests.simulated.storage import GroupState
+from tests.simulated.group_state import GroupState
 from tests.streaming.disciplines.channels.plans import plan
 
 SHARDS, PARTITIONS, NOW_MS = 6, 2, 1_000

@@ -6,7 +6,7 @@ import pytest
 from sequencer import LinearLabels
 from sequencer.channels import Rules, Skip
 from streaming.disciplines.channels.core import ChannelOperator
-from tests.simulated.storage import GroupState
+from tests.simulated.group_state import GroupState
 from tests.streaming.disciplines.channels.plans import pack, plan
 
 BEGAN_MS, WAIT_MS = 10_000, 1_000
