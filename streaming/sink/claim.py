@@ -37,7 +37,8 @@ class Claim:
     _first: ProducerSession | None = None
     """Its first session."""
     _id_before: int | None = None
-    """The producer id of the holder before this driver began; NO_PRODUCER: there was none."""
+    """The producer id of the holder before this driver; NO_PRODUCER: there was none. Not known
+    before it has taken the checkpoint."""
     _has_taken = False
 
     def __init__(self, plan: Plan) -> None:
@@ -94,10 +95,10 @@ class Claim:
             self._own.append(self._producer.producer)
             self._first = self._first or self._producer.producer
             noted = self._producer.progress()[1]
-            if self._id_before is None:
-                self._id_before = (_session_in(noted) or (NO_PRODUCER, 0))[0]
             self._require_untaken(noted)
-        self._commit(0)
+        self._commit(0)  # only the coordinator in charge takes it: before, who answered may not be
+        if not self._has_taken:
+            self._id_before = (_session_in(noted) or (NO_PRODUCER, 0))[0]
         self._has_taken = True
 
     def renew(self, batch: int) -> None:

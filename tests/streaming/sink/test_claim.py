@@ -131,7 +131,7 @@ class Pretended:
         pass
 
     def progress(self):
-        said, self.older = self.older or self.group.committed, None
+        said, self.older = self.group.committed if self.older is None else self.older, None
         return 0, said
 
     def progress_of_others(self):
@@ -193,6 +193,15 @@ def test_an_older_holder_does_not_count_where_a_newer_is_known(before, fault):
         with pytest.raises(KafkaUnavailable):
             here.take()
         here.take()
+    here.renew(1)
+
+
+def test_who_asked_a_coordinator_that_knows_nothing_goes_on():
+    """The holder before had another producer id: it is no newer one (seed 1100105)."""
+    here = taking(Pretended(Group("6/9"), [lambda: None], older=""))
+    with pytest.raises(KafkaUnavailable):
+        here.take()
+    here.take()
     here.renew(1)
 
 
