@@ -139,9 +139,9 @@ def match(
 
 def refused_copies(
     verdict: Verdict, inputs: Inputs, events: Iterable[Event], histories: Histories
-) -> set[tuple[bytes, int]]:
-    """Subscribers and messages that the output did not take for them, as events say."""
-    copies = set()
+) -> dict[int, set[bytes]]:
+    """By input, the subscribers for whom the output did not take it, as events say."""
+    copies: dict[int, set[bytes]] = {}
     for event in events:
         if event.kind != "undelivered":
             continue
@@ -154,7 +154,7 @@ def refused_copies(
         message = inputs.message[record]
         if message >= 0 and histories.has(key, message):
             verdict.find("wrong-undelivered", f"{event.where}: {text(key)} got it")
-        copies.add((key, message))
+        copies.setdefault(record, set()).add(key)
     return copies
 
 

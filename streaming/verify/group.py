@@ -112,6 +112,7 @@ class _Judge(Evidence):
         self.pending: list[tuple[bytes, list[int]]] = []
         self.of = Column()
         self.undelivered: set[tuple[bytes, int]] = set()
+        self.refused: dict[int, set[bytes]] = {}
 
     def judge_inputs(self) -> None:
         """Rejects, and the input of every message."""
@@ -121,7 +122,12 @@ class _Judge(Evidence):
         messages = Messages(deliveries.contents, deliveries.name)
         order, progress = deliveries.in_order(), self.settings.progress
         self.of, unsure = match(verdict, self.inputs, order, messages, self.histories, progress)
-        self.undelivered = refused_copies(verdict, self.inputs, self.events, self.histories)
+        self.refused = refused_copies(verdict, self.inputs, self.events, self.histories)
+        self.undelivered = {
+            (key, self.inputs.message[record])
+            for record, keys in self.refused.items()
+            for key in keys
+        }
         of = self.of.copy()
         for message in unsure:
             of[message] = -1
@@ -274,7 +280,7 @@ class _Judge(Evidence):
             name = (inputs.partition[record], inputs.senders[record], inputs.headers[record][0][1])
             if inputs.message[record] >= 0:
                 following[name] = inputs.message[record]
-            elif not inputs.rejected[record]:
+            elif not (inputs.rejected[record] or self._is_undelivered(record)):
                 missing[record] = following.get(name, -1)
         for record in sorted(missing):
             if missing[record] >= 0 and self._certainly_lost(missing[record]):
@@ -298,6 +304,12 @@ class _Judge(Evidence):
             "unanswered": waiting,
             "held": held,
         }
+
+    def _is_undelivered(self, record: int) -> bool:
+        """Whether events say of each member, of some membership, that Kafka refused its copy."""
+        refused = self.refused.get(record, set())
+        group = self.groups.get(self.inputs.headers[record][0][1] or b"", Group())
+        return bool(refused) and any(members <= refused for members in group.memberships)
 
     def _unfinished_deliveries(self) -> int:
         """Return how many messages some members have and others have not yet."""

@@ -207,6 +207,24 @@ def old_members(m):
             )
 
 
+@pytest.mark.parametrize(("refused", "name"), [(("A", "B", "C"), None), (("A", "B"), "lost")])
+def test_a_message_that_nobody_gets_has_an_event_for_each_member(refused, name):
+    """Its copies were refused in several runs of the batch: the first left it to others."""
+    m = Lists.of(material_for(market()))
+    value = m.outputs[find(m, b"A", b"G0", 1)].value
+    lose_at_all(m)
+    (record,) = (each for each in m.inputs if each.value == value)
+    place = {"topic": "in", "partition": record.partition, "offset": record.offset}
+    for number, to in enumerate(refused):
+        fields = {"event": "undelivered", "id": to, "at": "2026-01-01T00:00:00.000Z", **place}
+        fields |= {"destination": to, "reason": "too-large"}
+        m.events.append(
+            replace(m.events[0], offset=100 + number, value=json.dumps(fields).encode())
+        )
+    verdict = verdict_on(m)
+    assert verdict.counts.keys() == ({name} if name else set()), verdict.faults
+
+
 PLANTS = [
     (swap_in_group, "group-order"),
     (swap_in_group, "pairwise-order"),
