@@ -123,11 +123,11 @@ INPUT_LOST = (
 class StateFormatError(SequencerError):
     """The checkpoint was written by another version."""
 
-    def __init__(self, what: str, found: object, known: int) -> None:
+    def __init__(self, what: str, found: object, *known: int) -> None:
         stated = "states no format" if found is None else f"has format {found}"
         super().__init__(
             f"{what} was written by another version: it {stated}; this version reads format "
-            f"{known}.",
+            f"{' or '.join(map(str, known))}.",
             "Nothing was changed.",
             "Go on with the version that wrote it, or let that version work through its input, "
             "then start this one with a new checkpoint folder and new topics (docs/operations.md, "

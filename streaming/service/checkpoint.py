@@ -20,7 +20,7 @@ from pyarrow import fs
 from streaming import crashes
 from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
-from streaming.disciplines.state_row import STATE_FORMAT
+from streaming.disciplines.state_row import FORMATS_READ, STATE_FORMAT
 from streaming.errors import (
     ConfigError,
     JobFailed,
@@ -213,16 +213,20 @@ class Checkpoint(SparkFiles):
     def identity(self) -> Identity | None:
         """What was pinned; None where the pipeline never ran.
 
-        StateFormatError where the checkpoint's state has another format than this version's.
+        StateFormatError where this version does not read its format.
         """
         plain = self._read(IDENTITY)
         if plain is None:
             return None
         form = plain.pop(FORMAT, None)
-        if form != STATE_FORMAT:
-            raise StateFormatError(f"The checkpoint {self.location}", form, STATE_FORMAT)
+        if form not in FORMATS_READ:
+            raise StateFormatError(f"The checkpoint {self.location}", form, *FORMATS_READ)
         own = {name: plain.pop(name) for name in DISCIPLINES[plain["discipline"]].fixed}
         return Identity(**plain, own=own)
+
+    def state_format(self) -> int:
+        """Return the format of its state, which is this version's where it is new."""
+        return int((self._read(IDENTITY) or {}).get(FORMAT, STATE_FORMAT))
 
     def claim(self) -> None:
         """Hold the checkpoint for this process, until it ends; JobFailed where another holds it.
@@ -324,10 +328,6 @@ class Checkpoint(SparkFiles):
     def read_up_to(self) -> dict[str, dict[str, int]]:
         """Return the offsets, by topic and partition, at which the last batch done ended."""
         return offsets_in(self.ends(self.done()))
-
-    def forget(self, name: str) -> None:
-        """Remove a file inside, or a folder with what is in it."""
-        self._files.remove(name)
 
     def _read(self, name: str) -> dict[str, Any] | None:
         last = None

@@ -15,7 +15,7 @@ from streaming.disciplines.state_row import StateRow
 from streaming.errors import JobFailed, StorageUnavailable
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.planning import make_plan
-from streaming.spark.session_access import state_rows
+from streaming.spark.session_access import state_rows, use_state_format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +66,7 @@ def _read(
         )
     plan = make_plan(config, name, identity, {})
     for _ in range(READS_MAX):
-        rows = shard_states(session, checkpoint.location)
+        rows = shard_states(session, checkpoint.location, checkpoint.state_format())
         try:
             return read(plan, rows)
         except StorageUnavailable as error:
@@ -74,8 +74,9 @@ def _read(
     raise StorageUnavailable(missing.message, "Nothing was changed.", missing.remedy) from missing
 
 
-def shard_states(session: SparkSession, location: str) -> list[ShardRow]:
+def shard_states(session: SparkSession, location: str, state_format: int) -> list[ShardRow]:
     """Return the states of a pipeline's shards, each with the shard's key."""
+    use_state_format(session, state_format)
     return [(key, StateRow.from_text(text)) for key, text in state_rows(session, location)]
 
 

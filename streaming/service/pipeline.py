@@ -33,6 +33,7 @@ from streaming.source.pacing import Pace
 from streaming.spark.failures import as_sequencer_error
 from streaming.spark.queries import start, stop_between_batches
 from streaming.spark.scratch import large_rows
+from streaming.spark.session_access import use_state_format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,6 +137,7 @@ class Pipeline:
             plan, self.progress, self.checkpoint, self._note, self._claim, registry
         )
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
+        use_state_format(self.session, self.checkpoint.state_format())
         limits = self.speed.limits(self.config.service, self.progress)
         due_ms = partial(self.progress.due_ms, plan.shards)
         self.pace = Pace() if self.once else Pace(self.config.service.trigger.ms, due_ms)

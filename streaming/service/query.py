@@ -247,16 +247,16 @@ class Carrier:
         A state partition that wrote its part in an earlier run finds it there, and writes nothing.
         """
         written: dict[int, Written] = {}
+        first = context
         while True:
             frame.sparkSession.sparkContext.setLocalProperty(CONTEXT, context.to_json())
             try:
-                reports = [Report.from_text(text) for text in collected(frame)]
+                reports = [*map(Report.from_text, collected(frame, context is not first))]
             except Exception as error:  # noqa: BLE001  (Spark's, or py4j's)
                 context = self._for_next_run(error, context)
                 continue
-            for report in reports:
-                if not report.refused:
-                    written.setdefault(report.partition, report.written)
+            for report in [each for each in reports if not each.refused]:
+                written.setdefault(report.partition, report.written)
             if not any(each.refused for each in reports):
                 return [each.with_first(written[each.partition]) for each in reports]
             crash_point("refused")

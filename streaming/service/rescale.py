@@ -9,8 +9,7 @@ For each pipeline:
 5. The new checkpoint's identity is written.
 
 When all pipelines are there, the old checkpoints are closed, then the new ones opened: until then
-no service starts on them. What is interrupted before its old one is closed is begun anew; until
-then the old one is not touched, and the service may go on there.
+no service starts on them. What is interrupted before that is begun anew; the old one is as it was.
 Transactional ids stay; their progress is another query's, so the new one's first batch is written
 whatever number the old one's last batch had.
 """
@@ -33,7 +32,7 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.discipline import StateMove
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.reshard import Resharded
-from streaming.disciplines.state_row import STATE
+from streaming.disciplines.state_row import STATE, STATE_FORMAT
 from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
 from streaming.service.checkpoint import MOVED, MOVING, Checkpoint, Identity
 from streaming.service.decisions import Decisions
@@ -44,6 +43,7 @@ from streaming.sink.claim import Claim
 from streaming.sink.progress import BatchProgress
 from streaming.sink.writer import make_producer
 from streaming.spark.failures import as_sequencer_error
+from streaming.spark.session_access import use_state_format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,14 +149,13 @@ def _move(
     target: Target,
     say: Say,
 ) -> Written:
-    name = old.pipeline
-    identity = old.identity()
+    name, identity = old.pipeline, old.identity()
     assert identity is not None  # noqa: S101  (asked before)
     move = DISCIPLINES[identity.discipline].reshard(config.pipelines[name])
     before = _plan(config, name, identity)
     written = old.planned(), _written(before, lockable=old.lockable)
     _require_done(old, before, written[1])
-    rows = shard_states(session, old.location)
+    rows = shard_states(session, old.location, old.state_format())
 
     def to(partitions: int) -> tuple[Identity, Plan, Resharded]:
         """The new identity and plan, and the state there; ValueError where it cannot be."""
@@ -175,11 +174,12 @@ def _move(
             "Keep service.shards and the state partitions for it, or move the others to a service "
             "of their own.",
         ) from error
+    use_state_format(session, STATE_FORMAT)
     _write(session, move, moved, new.location, wanted.state_partitions)
     crash_point("rescale-written")
     new.forget(ROWS)
     new.take_place_of(old, wanted.state_partitions)
-    found = shard_states(session, new.location)
+    found = shard_states(session, new.location, STATE_FORMAT)
     _require_same(
         described(config, name, before, rows), described(config, name, after, found), name
     )

@@ -19,6 +19,9 @@ QUERY_SECONDS_MAX = 5
 """Time after a stop's deadline, for all queries with the same one. Together with the session's end
 (`session`) this stays below the 60 s of a clean stop."""
 IDLE_SECONDS = 0.5
+QUERY_ID = "sql.streaming.queryId"
+"""The local property of a query's thread that says which it is."""
+OPERATOR = "FlatMapGroupsInPandasWithState"
 SINKS = "org.apache.spark.sql.execution.streaming.sources."
 WORKING = ("Processing new data", "No new data but cleaning up state")
 """A query's status messages while a batch runs. `isTriggerActive` is also true while it asks Kafka
@@ -31,8 +34,10 @@ ANSWER_CHARACTERS_MAX = 4_000
 _environment_lock = threading.Lock()
 
 
-def collected(frame: DataFrame) -> list[str]:
+def collected(frame: DataFrame, is_again: bool) -> list[str]:
     """Run a batch's query; return its only column, texts, one row for each partition.
+
+    ``is_again``: whether it was run before, and may end in another state now.
 
     The frame that foreachBatch gets wraps an RDD. Collecting the frame would plan once more,
     generate code and record another execution: a tenth of a small batch's time. The RDD's rows
@@ -40,9 +45,29 @@ def collected(frame: DataFrame) -> list[str]:
     that it sends to tasks Spark reads the code of its class. With `collect` these are `RDD` and
     `SparkContext`, a fifth of the samples of the planning thread; with `collectAsync` it is small.
     """
+    if is_again:
+        _forget_states(frame)
     rdd = frame._jdf.queryExecution().logical().rdd()  # noqa: SLF001
     rows = rdd.toJavaRDD().collectAsync().get()
     return [_text(row.getUTF8String(0)) for row in rows]
+
+
+def _forget_states(frame: DataFrame) -> None:
+    """Have Spark forget which states an earlier run of this batch left, before its next run.
+
+    Each task names the state that it wrote, and the commit log takes the first that is named for
+    each partition: Spark expects all runs of a batch to end in the same state.
+    """
+    spark = frame.sparkSession
+    query = spark.sparkContext.getLocalProperty(QUERY_ID)
+    streams = spark._jsparkSession.streams()  # noqa: SLF001
+    plans = [streams.get(query).streamingQuery().lastExecution().executedPlan()]
+    while plans:
+        plan = plans.pop()
+        if plan.nodeName() == OPERATOR:
+            plan.checkpointInfoAccumulator().reset()
+        children = plan.children()
+        plans += [children.apply(index) for index in range(children.size())]
 
 
 def _text(text: Any) -> str:

@@ -26,6 +26,7 @@ from streaming.spark.jvm import Jvm, spark_home
 from streaming.spark.launching import JAVA_OPTIONS, class_path
 from streaming.spark.processes import ALLOCATORS, quietly
 from streaming.spark.scratch import BATCH_BYTES, ROWS_BYTES, Scratch
+from streaming.spark.session_access import NAMED_STATES
 from streaming.storage.files import is_gs, is_local, is_s3
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ repeated stage reads the same records, as offsets fix them, but may cut packs el
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    NAMED_STATES: "2",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     BATCH_BYTES: ROWS_BYTES,
@@ -55,7 +58,9 @@ SESSION = {
 }
 """Settings of every session; without them the guarantees or the speed do not hold.
 
-Under ANSI rules a value that cannot be cast would stop the job; without them it is null, and the
+Spark can write a checksum beside each file of a state that has a name: twice as many files to sync.
+Hadoop's local files have checksums already; HDFS and object stores check what they keep. Under ANSI
+rules a value that cannot be cast would stop the job; without them it is null, and the
 record is rejected.
 """
 

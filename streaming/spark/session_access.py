@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from streaming.disciplines.state_row import NAMED_FROM
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+NAMED_STATES = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+"""2: each task names the state that it writes, and the commit log says which states count."""
+
+
+def use_state_format(session: SparkSession, state_format: int) -> None:
+    """Have queries that start from now on, and :func:`state_rows`, take a state of this format."""
+    session.conf.set(NAMED_STATES, "2" if state_format >= NAMED_FROM else "1")
 
 
 def state_rows(session: SparkSession, location: str) -> list[tuple[int, str]]:

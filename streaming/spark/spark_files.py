@@ -37,6 +37,10 @@ class SparkFiles:
         """Return whether there are no other files or folders than these."""
         return all(name in names for name, _ in self._files.names())
 
+    def forget(self, name: str) -> None:
+        """Remove a file inside, or a folder with what is in it."""
+        self._files.remove(name)
+
     def query(self) -> str:
         """Return the id that Spark gave its query; empty if it never started."""
         if self._files.kind(METADATA) != fs.FileType.File:

@@ -26,6 +26,7 @@ class Frame:
         self.rows, self.inputs = source
         self.batch, self.now_ms = batch, now_ms
         self.context = self.task = None
+        self.names = {}
         self.sparkSession = SimpleNamespace(sparkContext=self)
 
     def setLocalProperty(self, _name, text):  # noqa: N802  (Spark's name)
@@ -34,14 +35,19 @@ class Frame:
         self.context = BatchContext.from_json(text)
 
     def collect(self):
-        """Run the batch: the reports of its state partitions as texts."""
+        """Run the batch: the reports of its state partitions as texts.
+
+        ``names``: of the states in which its last run ended, by partition.
+        """
         driver = self.driver
         self.reads = [partial(self._begin_reading, share) for share in self.rows.shares]
         self.packs = [[pack] for pack in run_stage(driver, self.reads)]
         self._shuffle()
         parts = [partial(self._begin, partition) for partition in self.service.keys]
-        reports = run_stage(driver, parts, self._fetch_again)
-        return [text for text in reports if isinstance(text, str)]
+        results = run_stage(driver, parts, self._fetch_again)
+        ended = [each for each in results if isinstance(each, tuple)]
+        self.names = {partition: name for partition, name, _ in ended}
+        return [text for *_, text in ended if text is not None]
 
     def _begin_reading(self, share):
         return [self.driver.run_task("source", partial(self._read, share))]
@@ -118,5 +124,5 @@ class Frame:
         batches = (pa.RecordBatch.from_pylist([row]) for row in pipe)
         report = Sink(self.plan).run(self.context, partition, batches)
         wait(self.service.world.rng.expovariate(1_000))
-        self.service.storage.commit_state(partition, self.batch + 1, operator.result)
-        return report.to_text() if report is not None else None
+        name = self.service.storage.commit_state(partition, self.batch + 1, operator.result)
+        return partition, name, report.to_text() if report is not None else None

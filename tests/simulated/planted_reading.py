@@ -95,10 +95,9 @@ def a_start_goes_on_behind_what_was_planned(put):
         storage = self.storage
         if storage.batch_in_doubt() < 0:
             return begin(self)
-        for partition in (0, 1):
-            last = max((v for p, v in storage.state if p == partition), default=None)
-            if last is not None:
-                storage.state.setdefault((partition, batch + 1), storage.state[partition, last])
+        rows = storage.last_state()
+        names = {p: storage.commit_state(p, batch + 1, each) for p, each in rows.items()}
+        storage.commits[batch] = names
         return batch + 1, storage.offsets[batch][0]
 
     put(spark.Driver, "_next_batch", wrong)

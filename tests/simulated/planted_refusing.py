@@ -10,6 +10,7 @@ from streaming.sink import outbox
 from streaming.sink.producer import BatchProducer
 from streaming.sink.refusals import sorted_out
 from streaming.sink.writer import PartitionWriter
+from tests.simulated import frames, storage
 from tests.simulated.planting import plant_in
 
 
@@ -70,6 +71,12 @@ def a_message_is_rejected_that_others_get(put):
     put(Dropping, "_is_nobody_s", lambda self, name, destinations: True)
 
 
+@plant_in("group", refuses=True)
+def what_nobody_gets_is_not_rejected(put):
+    """Its events say that nobody gets it, and that is all."""
+    put(Dropping, "_is_nobody_s", lambda self, name, destinations: False)
+
+
 @plant_in("network", refuses=True)
 def nobody_is_asked_whether_it_got_a_message(put):
     """What is refused here counts as taken elsewhere."""
@@ -82,6 +89,32 @@ def nobody_is_asked_whether_it_got_a_message(put):
 def a_late_attempt_writes_what_was_refused(put):
     """An attempt that knows nothing of the refusals begins behind the one that found them."""
     put(PartitionWriter, "_need_another_run", lambda self, context: None)
+
+
+@plant_in(refuses=True)
+def the_states_of_the_first_run_count(put):
+    """Spark takes the first state that is named for each partition."""
+    collect = frames.Frame.collect
+
+    def wrong(self):
+        before = self.names
+        texts = collect(self)
+        self.names = {**self.names, **before}
+        return texts
+
+    put(frames.Frame, "collect", wrong)
+
+
+@plant_in(refuses=True, needs="another copy", folder=False)
+def states_have_no_names(put):
+    """A late attempt's state replaces that of the run that counts."""
+    commit = storage.Storage.commit_state
+
+    def wrong(self, partition, version, rows):
+        self.named_states = 0
+        return commit(self, partition, version, rows)
+
+    put(storage.Storage, "commit_state", wrong)
 
 
 @plant_in(refuses=True, part=1)

@@ -298,8 +298,9 @@ def state_is_committed_before_the_batch_is_written(put):
 
     def wrong(self, partition, pipe, operator):
         rows = list(pipe)
-        self.service.storage.state[partition, self.batch + 1] = operator.result
-        self.service.storage.commits.setdefault(self.batch, "done")
+        storage = self.service.storage
+        name = storage.commit_state(partition, self.batch + 1, operator.result)
+        storage.commits.setdefault(self.batch, {})[partition] = name
         return write(self, partition, rows, operator)
 
     put(frames.Frame, "_write", wrong)

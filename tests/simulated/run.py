@@ -31,7 +31,7 @@ def on_simulated_machines(body_bytes_max=BODY_BYTES_MAX):
     new = {
         (brokers, "NetworkSelector"): Network,
         (brokers, "Connections"): Manager,
-        (query, "collected"): lambda frame: frame.collect(),
+        (query, "collected"): lambda frame, _is_again: frame.collect(),
         (query, "say"): lambda *_arguments, **_more: None,
         (query, "say_commands"): lambda *_arguments, **_more: None,
         (producer, "SENT_BYTES_MIN"): 1,

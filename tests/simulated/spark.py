@@ -234,13 +234,13 @@ class Driver(Process):
             reader.reading = reader.reading._replace(
                 keys=keys if (batch + self.service.starts) % 2 else ()
             )
-            source = (reader.rows(start, end), inputs)
+            frame = Frame(self, plan, (reader.rows(start, end), inputs), batch, now_ms)
             try:
-                carrier(Frame(self, plan, source, batch, now_ms), batch)
+                carrier(frame, batch)
             except BatchFailed as failed:
                 raise failed from carrier.failure
             storage.note(carrier.progress)
-            storage.log_commit(batch)
+            storage.log_commit(batch, frame.names)
             self.service.batches += 1
             batch, start = batch + 1, end
 

@@ -24,7 +24,10 @@ SYNCING_SECONDS = (0.001, 0.001, 0.05)
 
 
 class Storage:
-    """What outlives processes; ``state`` by partition and version.
+    """What outlives processes.
+
+    ``state``: by partition, version and name, which each task gives its own. ``commits``: the names
+    that count, by partition, of each batch that is done.
 
     ``ever``: begin and end of each batch that was planned, but for those of which an older
     checkpoint that was put back knows nothing: nobody can tell whether their input is gone.
@@ -43,6 +46,7 @@ class Storage:
         self.lockable, self.synced = lockable, synced
         self.offsets, self.commits, self.state = {}, {}, {}
         self.totals, self.noted = {}, -1
+        self.named_states = 0
         self.kept = self.kept_before = "{}"
         self.purged = {}
         self.written = {}
@@ -135,9 +139,9 @@ class Storage:
 
     def forget_later_state(self):
         """Remove the state behind the last batch that is done."""
-        for partition, version in [*self.state]:
-            if version > self.done() + 1:
-                del self.state[partition, version]
+        for place in [*self.state]:
+            if place[1] > self.done() + 1:
+                del self.state[place]
 
     def mend(self):
         """Remove the last entries of the logs where they are torn; their names."""
@@ -191,14 +195,14 @@ class Storage:
             self.commits.pop(batch, None)
             for log in ("offsets", "commits"):
                 self.written.pop((log, batch), None)
-        for partition, version in [each for each in self.state if each[1] < first]:
-            del self.state[partition, version]
+        for place in [each for each in self.state if each[1] < first]:
+            del self.state[place]
             for kind in ("state", "old"):
-                self.written.pop((kind, partition, version), None)
+                self.written.pop((kind, *place), None)
 
-    def log_commit(self, batch):
-        """Note that a batch is done."""
-        self._log("commits", self.commits, batch, "done")
+    def log_commit(self, batch, names):
+        """Note that a batch is done, and which states count."""
+        self._log("commits", self.commits, batch, names)
 
     def require_whole(self):
         """Refuse a start where what a logged batch needs is missing, as `Checkpoint` does.
@@ -224,21 +228,30 @@ class Storage:
                 raise StorageUnavailable(f"{name}/{batch} is torn")
 
     def commit_state(self, partition, version, rows):
-        """Keep a partition's state after a batch."""
+        """Keep a partition's state after a batch; its name."""
         self._need_disk()
-        self.state[partition, version] = rows
-        self.written["state", partition, version] = self.world.now
+        self.named_states += 1
+        place = (partition, version, self.named_states)
+        self.state[place] = rows
+        self.written["state", *place] = self.world.now
+        return self.named_states
 
     def load_state(self, partition, version):
         """The state before a batch."""
-        if version and (partition, version) not in self.state:
-            raise StorageUnavailable(f"state {version} of partition {partition} is missing")
-        return self.state.get((partition, version), {})
+        names = self.commits.get(version - 1, {})
+        place = (partition, version, names.get(partition))
+        if version and place not in self.state:
+            raise StorageUnavailable(f"state {place} is missing")
+        return self.state.get(place, {})
+
+    def last_state(self):
+        """The rows of all partitions that count after the last batch that is done."""
+        done = self.done()
+        return {p: self.load_state(p, done + 1) for p in self.commits.get(done, {})}
 
     def due_ms(self):
         """When the first of the shards' timers is due."""
-        version = self.done() + 1
-        rows = [rows for (_, at), rows in self.state.items() if at == version]
+        rows = self.last_state().values()
         times = [due_ms for each in rows for _, due_ms in each.values() if due_ms is not None]
         return min(times, default=math.inf)
 

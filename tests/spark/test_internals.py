@@ -13,7 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from streaming.spark.queries import SINKS, WORKING, BatchRunner
+from streaming.spark.queries import OPERATOR, QUERY_ID, SINKS, WORKING, BatchRunner
 from streaming.spark.session import LOCAL_CHECKPOINT, STATE_STORE
 from streaming.spark.stream import Stream
 from tests.class_files import JARS, content, methods
@@ -83,12 +83,17 @@ JAVA_NAMES = {
     f"{SQL}classic.Dataset$": ["MODULE$", "ofRows(SparkSession, LogicalPlan)"],
     f"{SQL}classic.Dataset": ["queryExecution()"],
     f"{SQL}classic.SparkSession": ["sessionState()"],
-    f"{SQL}classic.StreamingQueryManager": ["stateStoreCoordinator()"],
+    f"{SQL}classic.StreamingQueryManager": ["get(String)", "stateStoreCoordinator()"],
     f"{SQL}execution.LogicalRDD": [
         "<init>(Seq, RDD, Partitioning, Seq, boolean, Option, SparkSession, Option, Option)",
         "rdd()",
     ],
-    f"{SQL}execution.QueryExecution": ["logical()"],
+    f"{SQL}execution.QueryExecution": ["executedPlan()", "logical()"],
+    f"{RUNTIME}StreamingQueryWrapper": ["streamingQuery()"],
+    f"{RUNTIME}StreamExecution": ["lastExecution()"],
+    f"{SQL}execution.python.streaming.{OPERATOR}Exec": ["checkpointInfoAccumulator()"],
+    f"{SQL}catalyst.trees.TreeNode": ["children()", "nodeName()"],
+    "org.apache.spark.util.CollectionAccumulator": ["reset()"],
     f"{SQL}catalyst.expressions.UnsafeRow": ["getUTF8String(int)"],
     "org.apache.spark.unsafe.types.UTF8String": [
         "fromString(String)",
@@ -128,6 +133,7 @@ STREAM_NAMES = {
 
 JAVA_TEXTS = {
     f"{RUNTIME}MicroBatchExecution": [*WORKING],
+    f"{RUNTIME}StreamExecution": [QUERY_ID],
     f"{SQL}execution.streaming.sources.ForeachBatchSink": ["LogicalRDD"],
     f"{LOGS}HDFSMetadataLog": ["Failed to read log file"],
     f"{LOGS}OffsetSeqLog": ["Incomplete log file", "-"],

@@ -6,6 +6,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from streaming.config import parse_config
+from streaming.disciplines.state_row import STATE_FORMAT
 from streaming.errors import StorageUnavailable
 from streaming.service import pipeline
 from streaming.service.pipeline import Pipeline
@@ -23,7 +24,12 @@ def mine(monkeypatch):
 
     for name in ("settle_alone", "source_of", "build", "start", "Carrier", "MarksWriter"):
         monkeypatch.setattr(pipeline, name, step(name))
-    checkpoint = MagicMock(remove_damaged_figures=list, status=dict, batch_in_doubt=lambda: -1)
+    checkpoint = MagicMock(
+        remove_damaged_figures=list,
+        status=dict,
+        batch_in_doubt=lambda: -1,
+        state_format=lambda: STATE_FORMAT,
+    )
     config = parse_config(TABLES, {}, "c.toml")
     made = Pipeline(
         MagicMock(), config, "p", checkpoint, say=print, once=False, accept_repeats=False

@@ -119,7 +119,7 @@ def test_a_batch_that_has_other_records_on_its_repetition_is_noted(monkeypatch):
     assert Decisions(mine.checkpoint).findings(4) == {CHANGED: True}
 
 
-def failing(_frame):
+def failing(*_arguments):
     raise InputChanged("Other records.")
 
 

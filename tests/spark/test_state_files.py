@@ -1,0 +1,90 @@
+"""Which files of Spark's state count: those that the commit log names, whatever else lies there."""
+
+import json
+import re
+import shutil
+import uuid
+
+import pytest
+
+from streaming.disciplines.state_row import FORMATS_READ, STATE_FORMAT
+from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.service_helpers import channel_topics, inspect, run_once, write_config
+from tests.warm import warm
+
+pytestmark = pytest.mark.timeout(900)
+NAMED = re.compile(r"\d+_[0-9a-f-]{36}\.changelog")
+LABELS_EACH = 3
+LIMIT_S = 300
+
+
+def pipeline(broker, folder, prefix):
+    create_topics(broker.bootstrap, {f"{prefix}in": 2})
+    return write_config(folder, broker.bootstrap, {"p": channel_topics(prefix)})
+
+
+def order(broker, config, prefix, part):
+    """Send some messages of each channel, and let the service order them."""
+    labels = range(LABELS_EACH * part, LABELS_EACH * (part + 1))
+    rows = [
+        Record(b"k%d" % key, b"v", [("label", b"%d" % n)])
+        for n in reversed(labels)
+        for key in range(9)
+    ]
+    produce(broker.bootstrap, f"{prefix}in", rows)
+    run_once(config)
+    found = read_all(broker.bootstrap, f"{prefix}out")
+    wanted = [b"%d" % n for n in range(LABELS_EACH * (part + 1))]
+    for key in range(9):
+        own = [each.header("sequence") for each in found if each.key == b"k%d" % key]
+        assert own == wanted, key
+
+
+def states(root):
+    """The files of state that counts, by folder and version."""
+    return sorted((root / "state").rglob("*.changelog"))
+
+
+def test_a_late_attempt_s_state_is_not_read(broker, topic_prefix, tmp_path):
+    """As it would be left by a task that stood still before it wrote its state."""
+    config = pipeline(broker, tmp_path, topic_prefix)
+    root = tmp_path / "checkpoints" / "p"
+    order(broker, config, topic_prefix, 0)
+    early = states(root)
+    order(broker, config, topic_prefix, 1)
+    late = [each for each in states(root) if each not in early]
+    assert all(NAMED.fullmatch(each.name) for each in late)
+    for each in late:
+        (before,) = (old for old in early if old.parent == each.parent)
+        version = each.name.partition("_")[0]
+        shutil.copy(before, each.with_name(f"{version}_{uuid.uuid4()}.changelog"))
+    order(broker, config, topic_prefix, 2)
+
+
+def test_a_checkpoint_of_the_older_format_goes_on_and_moves(broker, topic_prefix, tmp_path):
+    """As release 1.0.0 made them: Spark names states by their batch alone."""
+    config = pipeline(broker, tmp_path, topic_prefix)
+    root = tmp_path / "checkpoints" / "p"
+    other = tmp_path / "other"
+    other.mkdir()
+    run_once(write_config(other, broker.bootstrap, {"p": channel_topics(topic_prefix)}))
+    identity = json.loads((other / "checkpoints" / "p" / "identity.json").read_text())
+    assert identity["format"] == STATE_FORMAT
+    older = min(FORMATS_READ)
+    root.mkdir(parents=True)
+    (root / "identity.json").write_text(json.dumps({**identity, "format": older}))
+    order(broker, config, topic_prefix, 0)
+    order(broker, config, topic_prefix, 1)
+    assert {each.name for each in states(root)} <= {f"{n}.changelog" for n in range(1, 9)}
+    assert len(inspect(config)["channels"]) == 9
+    new = tmp_path / "new"
+    shards, partitions = (str(identity[each]) for each in ("shards", "state_partitions"))
+    asked = ["--shards", shards, "--state-partitions", partitions, "--to", str(new)]
+    moved = warm().call("rescale", str(config), *asked)
+    assert moved.poll(LIMIT_S) == 0, moved.said()
+    config = write_config(
+        tmp_path, broker.bootstrap, {"p": channel_topics(topic_prefix)}, checkpoint=str(new)
+    )
+    order(broker, config, topic_prefix, 2)
+    assert all(NAMED.fullmatch(each.name) for each in states(new / "p"))
+    assert json.loads((new / "p" / "identity.json").read_text())["format"] == STATE_FORMAT
