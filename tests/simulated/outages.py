@@ -342,13 +342,14 @@ def damaged_file(history, rng):
             return
         history.world.note("it is damaged now")
         path = history.world.rng.choice(there)
+        whole = history.storage.whole.setdefault(path, files[path])  # it may be damaged twice
         content = bytearray(files[path])
         places = [each.start() for each in VALUE.finditer(content)] or range(len(content))
         content[history.world.rng.choice(places)] ^= 0x04
         for process in history.service.processes():
             process.kill()
         put(path, bytes(content))
-        back(path, files[path], history.world.now + UNSEEN_SECONDS, len(history.world.log))
+        back(path, whole, history.world.now + UNSEEN_SECONDS, len(history.world.log))
 
     def back(path, content, deadline, before):
         seen = any(DAMAGED in line for line in history.world.log[before:])

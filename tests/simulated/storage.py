@@ -32,6 +32,8 @@ class Storage:
     ``ever``: begin and end of each batch that was planned, but for those of which an older
     checkpoint that was put back knows nothing: nobody can tell whether their input is gone.
 
+    ``whole``: what files had in them that were damaged.
+
     ``lockable``: a folder, else an object store, where Kafka keeps two copies apart. ``synced``:
     whether the service has its disk write what later steps rest on. ``retained``: how many entries
     of its logs Spark keeps; ``purged``: those of `offsets` that it removed. ``takes_decisions``:
@@ -46,7 +48,7 @@ class Storage:
         self.lockable, self.synced = lockable, synced
         self.offsets, self.commits, self.state = {}, {}, {}
         self.totals, self.noted = {}, -1
-        self.named_states = 0
+        self.named_states, self.whole = 0, {}
         self.kept = self.kept_before = "{}"
         self.purged = {}
         self.written = {}
