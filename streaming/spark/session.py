@@ -59,8 +59,9 @@ SESSION = {
 """Settings of every session; without them the guarantees or the speed do not hold.
 
 Spark can write a checksum beside each file of a state that has a name: twice as many files to sync.
-Hadoop's local files have checksums already; HDFS and object stores check what they keep. Under ANSI
-rules a value that cannot be cast would stop the job; without them it is null, and the
+Hadoop's local files have checksums already; HDFS and object stores check what they keep.
+
+Under ANSI rules a value that cannot be cast would stop the job; without them it is null, and the
 record is rejected.
 """
 
