@@ -79,15 +79,15 @@ class SparkFiles:
         """Remove what a power cut left torn, if nothing depends on it; return log entries' names.
 
         Only the last entry of each log can be torn, as the others were synced. Without syncing more
-        of them can be, and a plan may be left whose predecessor is not done. Of a query that has
-        done no batch, that is everything but its offsets. If the cause is not a power cut, the
-        progress in Kafka shows it (`streaming.service.histories`).
+        of them can be. A plan is removed if its predecessor is not done any more, and the state if
+        no batch is. If the cause is not a power cut, the progress in Kafka shows it
+        (`streaming.service.histories`).
         """
         torn = []
         for log in ("commits", "offsets"):
             while (last := self._last(log)) >= 0:
                 name = f"{log}/{last}"
-                is_left = log == "offsets" and last > self.done() + 1 > 0
+                is_left = log == "offsets" and last > self.done() + 1
                 if not is_left and _is_whole(self._files.read(name)):
                     break
                 self._remove_logged(name)

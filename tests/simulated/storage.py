@@ -146,12 +146,19 @@ class Storage:
                 del self.state[place]
 
     def mend(self):
-        """Remove the last entries of the logs where they are torn; their names."""
-        logs = {"named": self.named, "offsets": self.offsets, "commits": self.commits}
-        torn = [(name, log) for name, log in logs.items() if log and log[max(log)] == TORN]
-        for _, log in torn:
-            del log[max(log)]
-        return [name for name, _ in torn]
+        """Remove the last entries of the logs where they are torn, and plans behind them."""
+        found = []
+        for name in ("named", "commits", "offsets"):
+            log = getattr(self, name)
+            while log:
+                is_left = name == "offsets" and max(log) > self.done() + 1
+                if log[max(log)] != TORN and not is_left:
+                    break
+                del log[max(log)]
+                found.append(name)
+        if "offsets" in found:
+            self.forget_later_state()
+        return found
 
     def sync_logs(self):
         """Have the disk write the logs."""

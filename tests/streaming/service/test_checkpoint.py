@@ -198,6 +198,24 @@ def test_what_a_power_cut_tore_is_mended_by_the_next_start(tmp_path, there, torn
         assert (tmp_path / "p" / name).exists() == (name not in torn)
 
 
+@pytest.mark.parametrize("done", [-1, 0, 1])
+@pytest.mark.parametrize("is_torn", [True, False])
+def test_a_plan_behind_a_batch_that_is_not_done_any_more_is_removed(tmp_path, done, is_torn):
+    """It was made when the batch before it was done; the power cut took that (seed 5026935)."""
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    checkpoint.pin(Identity("channel", 16, 2, ["in"], LINEAR))
+    planned, lost = done + 2, done + 1
+    for name in [f"{log}/{n}" for log in ("offsets", "commits") for n in range(planned + 1)]:
+        (tmp_path / "p" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "p" / name).write_text("v1\n{}")
+    (tmp_path / "p" / "commits" / str(planned)).unlink()
+    (tmp_path / "p" / "metadata").write_text('{"id": "a query"}')
+    last = tmp_path / "p" / "commits" / str(lost)
+    last.write_text("") if is_torn else last.unlink()
+    checkpoint.mend()
+    assert (checkpoint.done(), checkpoint.planned()) == (done, lost)
+
+
 def test_a_first_batch_that_a_power_cut_left_without_its_query_runs_in_another(tmp_path):
     """Nothing of it was written: before that the disk has the query's name, with or without sync."""
     checkpoint = Checkpoint(str(tmp_path), "p")
