@@ -86,6 +86,7 @@ class _Judge(Evidence):
         super().__init__(settings, verdict, material, self.deliveries, OPS, ("to", "handles"))
         self.nodes, self.ends = replay(verdict, by_subject(self.commands))
         self.undelivered: dict[int, dict[bytes, Event]] = {}
+        self.refused_notices: set[tuple[bytes, Place | None]] = set()
         self.bad: dict[int, str] = {}
         self.held: set[int] = set()
         self.of = Column()
@@ -123,13 +124,17 @@ class _Judge(Evidence):
         return reason_fits(self.nodes, reason, wanted, names(handles))
 
     def _read_undelivered(self) -> None:
-        """The events `undelivered` by input and destination."""
+        """The events `undelivered` by input and destination; those of notices apart."""
+        destroying = {command.place for command in self.ends.values()}
         for event in self.events:
             if event.kind != "undelivered":
                 continue
             place = coordinates(event)
             record = self.inputs.find(place) if place is not None else None
             destination = str(event.fields.get("destination", "")).encode()
+            if place in destroying and event.fields.get("reason") in REFUSALS:
+                self.refused_notices.add((destination, place))
+                continue
             if record is None or destination not in self._wanted(record):
                 witness = f"{event.where} reports {place} and {text(destination)}"
                 self.verdict.find("wrong-undelivered", f"{witness}: there is no such message")
@@ -288,7 +293,8 @@ class _Judge(Evidence):
         refused = refused_handles(
             self.undelivered, self.rejects, self.inputs, self._wanted, self.nodes
         )
-        handles = Handles(self.nodes, self.ends, self.commands, self.events, refused)
+        own = self.commands, self.events, refused, self.refused_notices
+        handles = Handles(self.nodes, self.ends, *own)
         self.owed = judge_notices(self.verdict, self.deliveries, handles, self.settings.due)
 
     def judge_endings(self) -> None:
@@ -319,8 +325,7 @@ class _Judge(Evidence):
     def _is_undelivered(self, record: int) -> bool:
         """Whether events account for every destination: a node destroyed, or a copy refused.
 
-        If Kafka refused all copies in one run of the batch, there is a reject; but their topic may
-        have changed between two runs.
+        There is a reject if Kafka refused all copies in one run of the batch.
         """
         events = self.undelivered.get(record, {})
         return bool(events) and events.keys() >= {*self._wanted(record)}

@@ -8,11 +8,11 @@ peer's stream: its answer says how far the stream was (`incarnation`, `sequence`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from streaming.places import StreamPoint
+from streaming.places import Place, StreamPoint
 from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import Reject
 from streaming.verify.commands import Command, Event
@@ -30,13 +30,15 @@ class Handles:
     """What the commands and events say: nodes, destructions by stamp, releases, retirements.
 
     ``refused``: peers and nodes of which Kafka refused a delivery with the node's handle.
+    ``refused_notices``: peers, and the places of the commands that Kafka refused to tell them.
     """
 
     nodes: Mapping[bytes, Node]
     ends: Mapping[Stamp, Command]
     commands: Sequence[Command]
     events: Sequence[Event]
-    refused: frozenset[tuple[bytes, bytes]] = frozenset()
+    refused: Collection[tuple[bytes, bytes]] = frozenset()
+    refused_notices: Collection[tuple[bytes, Place | None]] = frozenset()
 
     def releases(self, verdict: Verdict) -> dict[bytes, list[tuple[StreamPoint | None, bytes]]]:
         """Of each peer the places where it released a node's handle; None: not answered yet."""
@@ -192,6 +194,12 @@ class _Notices:
         held: Held,
     ) -> None:
         node, stamp = held.notice, self.deliveries.stamps[held.message]
+        command = self.handles.ends.get(stamp)
+        if command is not None and (peer, command.place) in self.handles.refused_notices:
+            witness = (
+                f"{text(peer)} got the notice of {command.where}, which an event says it did not"
+            )
+            self.verdict.find("wrong-undelivered", witness)
         lives = self.handles.nodes.get(node, Node()).lives
         life = next((life for life in lives if life.end == stamp or life.ending), None)
         holding = holds.pop((node, id(life)), None)
@@ -209,6 +217,8 @@ class _Notices:
             return
         assert life.end is not None  # noqa: S101  (the caller looked)
         command = self.handles.ends[life.end]
+        if (peer, command.place) in self.handles.refused_notices:
+            return
         where = self.deliveries.histories.where(peer, last.message)
         witness = f"{text(peer)} got the handle {text(name)} ({where})"
         witness = f"{witness} and no notice of its end by {command.where}"

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.streaming.verify.bus import find, require_found
+from tests.streaming.verify.bus import bus, find, require_found, verdict_on
 from tests.streaming.verify.plants import (
+    Lists,
     append,
     drop,
     event_at,
@@ -14,6 +15,7 @@ from tests.streaming.verify.plants import (
     swap,
     with_header,
 )
+from tests.streaming.verify.worlds import material_for
 
 
 def after_destruction(m):
@@ -115,7 +117,25 @@ def released_before_it_was_given(m):
     edit_event('"sequence"', sequence=0)(m)
 
 
+def told_of_a_refused_notice(m):
+    """An event says that Kafka did not take the notice for A."""
+    done = json.loads(m.events[event_at(m, '"timestamp"')].value)
+    place = {name: done[name] for name in ("topic", "partition", "offset")}
+    told = {"event": "undelivered", "id": "u", "at": done["at"], **place, "destination": "A"}
+    value = json.dumps({**told, "reason": "too-large"}).encode()
+    m.events.append(replace(m.events[0], offset=99, value=value))
+
+
+def test_a_refused_notice_has_an_event():
+    m = Lists.of(material_for(bus()))
+    no_notice(m)
+    told_of_a_refused_notice(m)
+    verdict = verdict_on(m)
+    assert verdict.good, verdict.faults
+
+
 PLANTS = [
+    (told_of_a_refused_notice, "wrong-undelivered"),
     (after_destruction, "delivered-after-destruction"),
     (before_destruction, "undelivered-before-destruction"),
     (no_undelivered, "missing-event"),
