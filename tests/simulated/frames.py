@@ -107,8 +107,8 @@ class Frame:
                 frames = iter([{"rows": given[key]}] if given[key] else [])
                 TaskContext._setTaskContext(self.task)
                 for frame in operator((key,), frames, state):
-                    for record in frame.to_dict("records"):
-                        pipe.put(record)
+                    for values in zip(*(frame[name] for name in frame.columns), strict=True):
+                        pipe.put(dict(zip(frame.columns, values, strict=True)))
                         wait(self.service.world.rng.expovariate(50))
                 after[key] = (state.row, state.timeout_ms)
         except BaseException:

@@ -12,7 +12,7 @@ import random
 import sys
 import time as real_time
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -73,18 +73,16 @@ class World:
             process.alive = False
             for task in process.tasks:
                 if task and not task.dead:
-                    with self.turn_of(process):
-                        task.throw(Dead)
+                    self.give_turn(process, partial(task.throw, Dead))
         self._load(None)
         self.events.clear()
 
-    @contextmanager
-    def turn_of(self, process):
-        """Give a process its globals for a turn."""
+    def give_turn(self, process, go_on):
+        """Have a process go on, with its own globals, until it waits."""
         before, self.running = self.running, process
         self._load(process)
         try:
-            yield
+            go_on()
         finally:
             self.running = before
 
@@ -175,8 +173,7 @@ class Task:
     def go_on(self):
         """Give it a turn, from the hub."""
         if not self.done and not self.greenlet.dead:
-            with self.world.turn_of(self.process):
-                self.greenlet.switch()
+            self.world.give_turn(self.process, self.greenlet.switch)
 
     def wake(self, seconds=0.0):
         """Give it a turn later, unless it was woken meanwhile."""
@@ -267,12 +264,7 @@ class Clock:
 @contextmanager
 def simulated_time(world):
     """Have the service's modules ask this world for the time."""
-    clock = Clock(world)
-    modules = [
-        module
-        for name, module in list(sys.modules.items())
-        if name.startswith("streaming.") and getattr(module, "time", None) is real_time
-    ]
+    clock, modules = Clock(world), _timed(len(sys.modules))
     for module in modules:
         module.time = clock
     try:
@@ -280,6 +272,16 @@ def simulated_time(world):
     finally:
         for module in modules:
             module.time = real_time
+
+
+@cache
+def _timed(_count):
+    """The service's modules that ask for the time; looked for again when there are more modules."""
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if name.startswith("streaming.") and getattr(module, "time", None) is real_time
+    ]
 
 
 @cache
