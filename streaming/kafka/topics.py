@@ -217,8 +217,13 @@ def existing(config: Config) -> dict[str, int]:
     return connection.wait_for_kafka(config).topics
 
 
-def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
-    """Return for each (topic, partition) the offset after the last committed record."""
+def ends(
+    config: Config, names: tuple[str, ...], *, of_most: bool = False
+) -> dict[tuple[str, int], int]:
+    """Return for each (topic, partition) the offset after the last committed record.
+
+    ``of_most``: of the leaders that most brokers know (`Brokers.find_leaders`).
+    """
     from kafka.errors import KafkaError  # noqa: PLC0415
 
     from streaming.kafka import choice  # noqa: PLC0415
@@ -228,7 +233,10 @@ def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
     partitions(config, names)
     try:
         with choice.opened(client_settings.words(config)) as brokers:
-            found = BoundsReader(brokers, names)(LATEST)
+            reader = BoundsReader(brokers, names)
+            if of_most:
+                reader.refresh(of_most=True)
+            found = reader(LATEST)
     except KafkaError as error:
         why = config.hide(admin.reason(error))
         raise KafkaUnavailable(

@@ -257,9 +257,8 @@ class Resending:
             error = failure.args[0] if isinstance(failure, KafkaException) else None
             if error is not None and connection.is_fenced(error):
                 raise self._fenced() from failure
-            if doing == "send":  # else the input's readers would wait until Kafka aborts it
-                with suppress(KafkaException):
-                    self._producer.abort_transaction(ABORT_SECONDS_MAX)
+            with suppress(KafkaException):  # else readers would wait until Kafka aborts it
+                self._producer.abort_transaction(ABORT_SECONDS_MAX)
             why = error.str() if error is not None else "its queue is full"
             where = f" to {failure.args[1]}" if len(failure.args) > 1 else ""
             raise KafkaUnavailable(

@@ -29,11 +29,15 @@ class Through:
     def __call__(self, done: Offsets) -> bool:
         """Whether all before the ends is done; ``done`` are offsets that batches have reached."""
         if self._ends is None:
-            self._ends = topics.ends(self.config, self._read())
+            self._ends = self._ends_of(self._read())
         if not reached(done, self._ends):
             return False
         transit = self.settings.transit_topic
-        return transit is None or reached(done, topics.ends(self.config, (transit,)))
+        return transit is None or reached(done, self._ends_of((transit,)))
+
+    def _ends_of(self, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
+        """Where topics end: a broker that no longer leads may know less of them."""
+        return topics.ends(self.config, names, of_most=True)
 
     def _read(self) -> tuple[str, ...]:
         return (*self.settings.input, self.settings.commands)

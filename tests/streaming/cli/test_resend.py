@@ -23,6 +23,8 @@ from tests.warm import python_path
 NOW = 1_790_000_000_000
 FAR = 1_000
 """Beyond the places that records get when they are sent back."""
+SECONDS_MAX = 15
+"""Kafka ends a transaction after `sending.TRANSACTION_TIMEOUT_MS` at the earliest."""
 
 
 def reject(topic, number, reason="late", *, key=b"k", partition=0, headers=(), offset=None):
@@ -239,6 +241,16 @@ def test_a_late_request_of_one_transaction_leaves_the_next_whole(place, monkeypa
     assert sorted(place.values(count=2)) == [0, 1]
     assert place.resend("--reason", "late")["late"]["sent"] == 2
     assert sorted(place.values(count=4)) == [0, 1, 2, 3]
+
+
+def test_a_run_that_cannot_begin_leaves_no_transaction_open(place, monkeypatch):
+    """Else who reads the ledger next would wait until Kafka ends it."""
+    flush = sending.connection.flush
+    monkeypatch.setattr(sending.connection, "flush", lambda *given: flush(*given) + 1)
+    with pytest.raises(KafkaUnavailable, match="Kafka failed to begin"):
+        resending(place).run(dry=False)
+    produce(place.address, place.ledger, [Record(b"behind", b"")])
+    wait_for_records(place.address, place.ledger, 1, limit_s=SECONDS_MAX)
 
 
 class Killed(BaseException):

@@ -146,7 +146,8 @@ def test_what_is_in_transit_is_asked_for_last(monkeypatch):
     """A batch that reached the inputs' ends may have written some."""
     asked, ends = [], {"n.in": 3, "n.commands": 0, "n.transit": 4}
 
-    def ends_of(_config, names):
+    def ends_of(_config, names, *, of_most):
+        assert of_most, "a broker that is cut off from the others knows ends of before"
         asked.append(names)
         return {(name, 0): ends[name] for name in names}
 
