@@ -38,7 +38,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY_FOR_DEMO) $@
 
 demo: export PYTHONDONTWRITEBYTECODE :=
-demo: $(READY_FOR_DEMO) ## order a year's flights of three airports, live, on a broker of its own
+demo: $(READY_FOR_DEMO) ## order 40,000 flights of three airports, live, on a broker of its own
 	@$(BIN)/sequencer demo
 
 check: $(READY) ## lint and types

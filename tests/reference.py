@@ -33,7 +33,8 @@ HEAD = """\
 defaults, `sequencer COMMAND --help` a command's complete help.
 
 Times are text with a unit: `"200 ms"`, `"1.5 s"`, `"5 min"`, `"2 h"`, `"7 days"`. Sizes are bytes, other numbers
-counts. A table in braces is written as `{ key = value }` or as a separate table. All keys exist since 1.0.0.
+counts. A default that is not set: the service chooses (the page of the key says how), or the feature is off. A table in
+braces is written as `{ key = value }` or as a separate table. All keys exist since 1.0.0.
 """
 BOUNDS = {Ge: "from {}", Gt: "above {}", Le: "to {}", Lt: "below {}"}
 
@@ -97,7 +98,7 @@ def default(field: FieldInfo) -> str:
         written = ", ".join(f"{name} = {quoted(at)}" for name, at in pairs.items())
         return f"`{{ {written} }}`"
     if value is None or value in ((), {}):
-        return "none"
+        return "not set"
     return f"`{quoted(value)}`"
 
 

@@ -82,8 +82,10 @@ def rows_of_methods(kind: type[Any]) -> Iterator[str]:
 def arguments(function: Any) -> Iterator[str]:
     keywords_only = False
     for name, each in list(inspect.signature(function).parameters.items())[1:]:
+        keywords_only = keywords_only or each.kind is each.VAR_POSITIONAL
         if each.kind is each.KEYWORD_ONLY and not keywords_only:
             keywords_only = True
             yield "*"
         given = each.default is not inspect.Parameter.empty
-        yield f"{name}={written(each.default)}" if given else name
+        stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        yield f"{name}={written(each.default)}" if given else f"{stars}{name}"

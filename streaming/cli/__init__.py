@@ -97,7 +97,7 @@ def sequencer(
             "--verbose",
             callback=_verbose,
             is_eager=True,
-            help="Tell where errors come from, and what Kafka's client says.",
+            help="Show tracebacks and the Kafka client's log.",
         ),
     ] = False,
     _log_format: LogFormatOption = logs.LogFormat.TEXT,

@@ -37,21 +37,21 @@ def advise(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE.svg", help="Draw the histograms there, too."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Advise a gap time and a buffer for each channel pipeline.
 
-    With them, fewer than a chosen share of messages would have been given up.
+    With these settings, fewer than a chosen share of messages would have been given up.
 
-    The channel pipelines of CONFIG measure while they run how far below the highest label of its
-    channel a message comes, and how long others had waited for it; what they measured since the
-    checkpoint began is read from it. With --measure the inputs themselves are read, by their
-    records' timestamps; nothing is written, and the service may run or not.
+    While they run, channel pipelines measure how far a message's label lies below the highest of
+    its channel, and how long others had waited for it. Their measurements since the checkpoint
+    began are read from the checkpoint. With --measure the inputs are read instead, and the clock is
+    their records' timestamps. Nothing is written, and the service need not run.
 
-    Histograms show how late messages came and how far out of order; an arrow marks the bucket in
-    which today's setting lies. With -o also as a picture.
+    Histograms show how late messages came and how far out of order; an arrow marks the bucket of
+    the current setting. With -o also as a picture.
 
-    Try what it says on recorded input: sequencer replay CONFIG --set gap.after=5s.
+    Try the advice on recorded input: sequencer replay CONFIG --set gap.after=5s.
 
     Exit status: 0; 1 Kafka does not answer (--measure); 2 the configuration cannot work, or nothing
     was measured.

@@ -56,7 +56,7 @@ def load_pipeline(config: Path, pipeline: str | None, *disciplines: str) -> tupl
         )
     if not fitting:
         raise ConfigError(
-            f"{config} has no pipeline of the discipline {wanted}, for which this verb is.",
+            f"This command needs a pipeline of discipline {wanted}; {config} has none.",
             "Nothing was done.",
         )
     if len(fitting) > 1:

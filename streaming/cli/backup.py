@@ -19,8 +19,8 @@ def backup(
     service, put TO in place of service.checkpoint, start it; what was delivered since is delivered
     again (run --accept-repeats), and the start says so.
 
-    Exit status: 0 TO is whole; 1 it could not be made; 2 the checkpoint is in no folder, or TO is
-    there already.
+    Exit status: 0 TO is whole; 1 it could not be made; 2 the checkpoint is not in a folder or
+    has no batch yet, or TO exists.
 
     Example: sequencer backup orders.toml /backup/orders-monday
     """

@@ -34,17 +34,18 @@ def bench(
             "--output", "-o", metavar="FILE.svg", help="Also draw the figures into this file."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure how fast this machine puts messages in order.
 
-    A channel pipeline with the defaults puts a backlog in order by `sequencer run --once`; beside
-    it one process copies the same messages with librdkafka, exactly once, and orders nothing. Then
-    the latency at a rate, from a message's timestamp to a reader of what is committed. A broker of
-    its own, or that of SEQUENCER_BOOTSTRAP_SERVERS; topics and folders that it made are removed.
+    A channel pipeline with default settings orders a backlog (`sequencer run --once`). For
+    comparison, one process copies the same messages with librdkafka, exactly once, without ordering
+    them. Then it measures the latency at a given rate, from a message's timestamp to a reader of
+    committed messages. It starts a broker of its own, or uses that of SEQUENCER_BOOTSTRAP_SERVERS;
+    topics and folders that it made are removed.
 
-    Figures hold for this machine and this moment: compare ratios of one run, and close what else
-    runs. With -o also as a picture. `make bench` in the source compares with Spark at its best.
+    Results hold for this machine only. Compare ratios within one run, and close other programs.
+    With -o also as a picture. `make bench` in the source compares with Spark at its best.
 
     Exit status: 0; 1 the service or Kafka failed; 2 the call is wrong.
 

@@ -30,16 +30,17 @@ def check(
 ) -> None:
     """Check CONFIG without Spark; show how it was understood.
 
-    Every fault is named with its key, what is wrong and what to write instead. Functions of custom
-    labels are imported and tried. Of SQL expressions, quotes, brackets, calls of header('name') and
-    a name that stands alone are looked at; Spark judges the rest when the pipeline starts. Secrets
-    are not shown.
+    Every fault of the file is named with its key, what is wrong and what to write instead; then
+    those of credentials and certificates. Functions of custom labels are imported and tried. For
+    SQL expressions it checks quotes, brackets, header('…') calls and bare names; Spark checks the
+    rest when the pipeline starts. Secrets are not shown.
 
-    Where Kafka answers, the settings of topics that exist are compared: outputs and rejects have to
-    take the records that inputs take (sizes, timestamps). Kafka need not answer, but for --rights;
-    nor need the schema registry.
+    If Kafka answers, it compares the settings of existing topics: outputs and rejects have to take
+    the records that inputs take (sizes, timestamps). Without --rights Kafka need not answer, nor
+    need the schema registry.
 
-    Exit status: 0 it can work; 1 Kafka does not answer, or this user lacks rights; 2 it cannot.
+    Exit status: 0 it can work; 1 (with --rights) Kafka does not answer, or this user lacks rights;
+    2 it cannot work.
 
     Example: sequencer check orders.toml
     """

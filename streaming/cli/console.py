@@ -41,10 +41,10 @@ def console(
 ) -> None:
     """Show pipelines in the browser, and release channels that wait.
 
-    A process of its own: it reads the checkpoint's figures and Kafka's topics, and the service does
-    not notice it. On a loopback address reading needs no rights; acting (skip, seed, reset, changes
-    of groups, resend) needs --token-file or --user-header. On any other address so does reading,
-    and a proxy in front should give it TLS.
+    Runs as a separate process that reads the checkpoint's figures and Kafka's topics, and does not
+    affect the service. On a loopback address anyone may read; acting (skip, seed, reset, changes of
+    groups, resend) needs --token-file or --user-header. On any other address reading needs it, too,
+    and a proxy in front should add TLS.
 
     Needs the extra "console": pip install 'spark-sequencer[console]'.
 

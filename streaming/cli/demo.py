@@ -43,7 +43,9 @@ def demo(
     ] = None,
     order: Annotated[
         str,
-        typer.Option(help="Who orders: batch; groups: or network; multicast: or clock, counter."),
+        typer.Option(
+            help="Protocol: batch; for groups also network, for multicast also clock, counter."
+        ),
     ] = "batch",
     seed: Annotated[
         int, typer.Option(help="Seed of the disorder; one seed gives one disorder.")

@@ -38,16 +38,16 @@ def graph(
 ) -> None:
     """Draw the groups of a pipeline and their overlaps, as SVG.
 
-    Shown are the groups of CONFIG, the first membership, and the overlaps of two or more common
-    subscribers. With sequencing = "network" also the nodes: the path of each group through its
-    atoms, and how many messages each node orders, where every group counts as 1, beside what the
-    busiest receiver gets. A browser shows names, members and counts under the pointer, and one
-    group apart from the rest. Needs neither Kafka nor Spark; the picture goes to standard output
-    unless a file is given. docs/groups-graph.md says how to read it.
+    Draws the groups of CONFIG (the first membership) and the overlaps of two or more common
+    subscribers. With sequencing = "network" it also draws the nodes, the path of each group through
+    its atoms, and each node's load (each group counts as one message) beside the load of the
+    busiest receiver. In a browser, tooltips show names, members and counts, and one group can be
+    highlighted. Needs neither Kafka nor Spark. The picture goes to standard output unless a file is
+    given. docs/groups-graph.md explains how to read it.
 
-    With --running: the groups that commands have made of them, as the events topic has them, and
-    the messages that each group had, counted in the input; overlaps have their next numbers, as the
-    status of the last batch lists them (the first 100). The service may run meanwhile, or not.
+    With --running: the current groups, read from the events topic, with each group's number of
+    messages, counted in the input, and the next numbers of the first 100 overlaps, from the last
+    batch's status. The service need not run.
 
     Exit status: 0; 2 the configuration or the call is wrong, or the picture would be too large.
 

@@ -92,8 +92,7 @@ def init(
 ) -> None:
     """Write a first configuration file.
 
-    Kafka is asked for its topics where it answers; nothing is created there. A file that exists is
-    left unchanged.
+    Lists Kafka's topics if Kafka answers. Creates no topics. Never overwrites a file.
 
     Exit status: 0 written; 2 wrong input, or there is such a file.
 
@@ -129,9 +128,11 @@ def init(
         ) from error
     try:
         load_config(file, {})
-    except ConfigError:
-        file.unlink()  # a name or topic is wrong, as the error says
-        raise
+    except ConfigError as error:
+        file.unlink()
+        raise ConfigError(
+            error.message, "No file was written.", "Check --name and --input."
+        ) from error
     print(f"{file} is written: pipeline {named}, input {', '.join(inputs)}.", file=sys.stderr)
     for line in _topics_of(address, inputs):
         print(line, file=sys.stderr)

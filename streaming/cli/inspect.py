@@ -31,15 +31,14 @@ def inspect(
         int,
         typer.Option("--max", min=1, help="Rows of the table; keys that hold messages come first."),
     ] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: all of it.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
 ) -> None:
     """Show a pipeline's state, read from its checkpoint.
 
-    Works while the service runs and when it does not; what is shown is as the last batch left it.
-    Channels: the next label, what is held since when, and which labels are missing, given up;
-    subscribers: their groups and the messages that wait; peers: their queue, nodes and handles.
-    Spark reads the checkpoint, on this machine whatever the master of the service; its start takes
-    a quarter of a minute.
+    Shows the state after the last batch; the service need not run. Channels: the next label, held
+    messages and since when, missing and given-up labels. Subscribers: their groups and the messages
+    that wait. Peers: their queue, nodes and handles. Spark reads the checkpoint, always on this
+    machine; its start takes a quarter of a minute.
 
     Exit status: 0; 1 there is no state, or no such channel; 2 the configuration cannot work.
 

@@ -33,17 +33,17 @@ def replay(
         str | None,
         typer.Option("--prefix", help="Prefix of the names of the topics that are written."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Run recorded input through other settings and compare.
 
-    The input is read once, from its begin to its current end, and goes twice through the
-    service's own step: with the settings of CONFIG, and with --set. Time is that of the records'
-    timestamps. What the changed settings give is written to topics of its own (PREFIX with out,
-    rejects, events); the service, its checkpoint and its topics are not touched. Commands of
-    operators take part, as of their timestamps. Where channel or label are SQL, Spark starts.
+    The input is read once, from its beginning to its current end, and passes twice through the
+    service's own step: with the settings of CONFIG, and with --set. The clock is the records'
+    timestamps. The results of the changed settings go to separate topics (PREFIX with out, rejects,
+    events). The service, its checkpoint and its topics are not touched. Operators' commands are
+    applied at their timestamps. Spark starts only if channel or label is an SQL expression.
 
-    gap.after where the policy is "wait" makes it "skip".
+    If the policy is "wait", setting gap.after changes it to "skip".
 
     Exit status: 0; 1 Kafka does not answer; 2 the settings cannot work.
 

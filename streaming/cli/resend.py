@@ -72,13 +72,13 @@ def resend(
 ) -> None:
     """Send rejected records back to their input, each once.
 
-    The record is what it was: key, value, own headers and timestamp, to the same partition; the
-    reject stays where it is. What was sent is noted in the topic REJECTS.resent, in the transaction
-    that sends it: run it as often as you like, in parts, twice at once, or again after a crash.
-    Without --reason only the table is shown.
+    The record is unchanged (key, value, own headers, timestamp) and goes to the same partition; the
+    reject stays in its topic. Each transaction also notes in the topic REJECTS.resent what it sent,
+    so the command can be run repeatedly, concurrently, or again after a crash. Without --reason it
+    only shows a table.
 
-    The rules are the same as for any record: mend the cause first. A label that is late stays late,
-    unless its channel is reset; --to sends such records to where somebody can use them.
+    A record that is sent back is judged like any other, so remove the cause first. A late label
+    stays late unless its channel is reset; --to sends such records to another topic.
 
     Exit status: 0 done; 1 Kafka did not take all (what was sent is noted; run it again); 2 wrong
     input.

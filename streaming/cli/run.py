@@ -47,9 +47,9 @@ def run(
 
     With --once: until all input is done.
 
-    Kafka is waited for, also when it goes away meanwhile. Ctrl-C or SIGTERM finishes the running
-    batch and stops; kill -9 loses and repeats nothing either. A pipeline whose input is lost or
-    damaged stops, the others go on.
+    If Kafka is unreachable, at the start or later, the service waits for it. Ctrl-C or SIGTERM
+    finishes the running batch and stops; kill -9 loses and repeats nothing either. A pipeline whose
+    input is lost or damaged stops; the others continue.
 
     With --log-format json, standard error has one JSON object a line: time, level, event, message,
     and the figures of the event.

@@ -49,7 +49,7 @@ WATCH_SECONDS = 2
 
 def status(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     blocked: Annotated[
         bool,
         typer.Option("--blocked", help="List what waits, for what and since when, longest first."),
@@ -73,25 +73,24 @@ def status(
 
     Totals count from the beginning of the checkpoint.
 
-    Works while the service runs and when it does not, and says which, and what the service said
-    last; the figures are those of the last batch, and "age" says how old they are. All times are
-    UTC.
+    The service need not run. The output says whether it runs, and its last message. The figures are
+    those of the last batch; "age" is how old they are. All times are UTC.
+
     Counts are of records; "gaps" counts announced gaps, "blocked" the keys with something held,
     "transit" the messages on their way between shards, "lag" the messages of inputs and commands
     that are still in Kafka (a little more where senders use transactions), "lag_seconds" the time
     between the first of these and the newest, by their timestamps.
 
-    With --watch, below it what each pipeline delivered in a second and held, as far back as it was
-    watched.
+    With --watch: also each pipeline's deliveries per second and held messages since the watch
+    began.
 
-    With --blocked, each channel with the label that it waits for, how much is held behind it, and
-    since when (and how often the sender was asked for it). To release one: sequencer skip CONFIG
-    --channel K. Batches report the 1,000 of each shard that have waited longest; where --max or
-    --json asks for more and more wait, Spark reads them from the checkpoint (a quarter of a
-    minute). Likewise the subscribers of groups on a network (which message of a group, or of an
-    overlap, comes next) and the peers of multicasts by clocks or the counter (whose message they
-    wait for), of each shard the 200 that have waited longest; nobody can release these, and nobody
-    has to.
+    With --blocked: each channel that waits, the label that it waits for, how much it holds, since
+    when, and how often the sender was asked. To release one: sequencer skip CONFIG --channel K.
+    Batches report the 1,000 longest waits of each shard. If --max or --json asks for more, Spark
+    reads them from the checkpoint (a quarter of a minute). For groups on a network it lists
+    subscribers (and the message of a group or overlap that comes next), for multicasts by clocks or
+    the counter peers (and whose message they wait for): the 200 longest waits of each shard. These
+    end by themselves.
 
     Exit status: 0; 1 Kafka does not answer (--lag); 2 the configuration cannot work.
 

@@ -58,11 +58,12 @@ def tail(
 ) -> None:
     """Show the messages of TOPICS as they arrive, until Ctrl-C.
 
-    Only what is committed is shown; what was there before comes by time, also from several
-    partitions. A line has topic/partition@offset, time (UTC), key, [headers] and value; what cannot
-    be printed is escaped. With --json, bytes that are no UTF-8 text are {"base64": "…"}.
+    Only committed messages are shown. Existing messages are sorted by time across partitions. A
+    line has topic/partition@offset, time (UTC), key, [headers] and value; unprintable characters
+    are escaped. With --json, bytes that are not UTF-8 text are {"base64": "…"}.
 
-    Exit status: 0 it has shown enough; 1 Kafka does not answer; 2 wrong input; 130 after Ctrl-C.
+    Exit status: 0 --max or --timeout was reached; 1 Kafka does not answer; 2 wrong input; 130 after
+    Ctrl-C.
 
     Example: sequencer tail trades.out --since "5 min" --key IBM
     """

@@ -18,7 +18,7 @@ def topics(
     create: Annotated[
         bool, typer.Option("--create", help="Create the missing topics, inputs included.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List or create the topics that CONFIG needs.
 

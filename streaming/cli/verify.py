@@ -28,7 +28,7 @@ def verify(
             "topic/partition@offset, with commas between.",
         ),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Judge the order from the input and output topics alone.
 
@@ -39,8 +39,8 @@ def verify(
     orders; stamps; memberships, nodes and handles; every command answered once. With --causes:
     nobody gets a message before one that was read, by anyone anywhere, before it was sent.
 
-    Nothing is asked of the service, nor of its checkpoint. Topics must still have all their records
-    (retention). What is missing at the first look and still is after --timeout seconds is a fault.
+    Uses neither the service nor its checkpoint. Topics must still have all their records
+    (retention). A record that is still missing after --timeout seconds is a fault.
 
     Exit status: 0 no fault; 1 faults, each named with a witness; 2 the configuration cannot work.
 

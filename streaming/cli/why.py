@@ -14,14 +14,15 @@ import typer
 def why(
     place: Annotated[str, typer.Argument(help="The record, as topic/partition@offset.")],
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show the life of one record, from topics alone.
 
-    Of a record of an input: where it went (deliveries, reject, events), what it waited for in its
-    channel, since when, and who gave that up. Of a record of an output or rejects topic: which
-    input it is, and the same of that. Where deliveries have the header origin that takes a moment;
-    without it they are compared by their bytes, the newest first, and what was looked at is said.
+    For an input record: where it went (deliveries, reject, events), what it waited for in its
+    channel, since when, and who gave that up. For a record of an output or rejects topic it first
+    finds the input record, then shows the same. With the header "origin" on deliveries this takes a
+    moment. Without it, deliveries are compared by their bytes, the newest first, and the output
+    says how many were compared.
 
     Exit status: 0 the record is there; 1 Kafka does not answer; 2 wrong input.
 

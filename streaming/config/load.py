@@ -26,6 +26,10 @@ from streaming.settings.values import key_path, name_fault
 TABLES = ("service", "kafka", "spark", "pipelines")
 PROPERTIES, REGISTRY = "properties", "schema_registry_properties"
 BOOTSTRAP = "SEQUENCER_BOOTSTRAP_SERVERS"
+UNSUPPORTED = {
+    "spark.submit.deployMode": "the driver always runs where `sequencer run` is called",
+    "spark.remote": "Spark Connect is not supported",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +87,21 @@ class Config:
 def load_config(path: Path | str, environ: Mapping[str, str] = os.environ) -> Config:
     """Read and check a TOML file. Raises ConfigError that lists every fault found."""
     try:
-        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be read: {error.strerror}.", "Nothing was started.", "Check the path."
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        line, byte = error.object.count(b"\n", 0, error.start) + 1, error.object[error.start]
         raise ConfigError(
-            f"{path} is not valid TOML: {error}.", "Nothing was started.", "Mend it there."
+            f"{path} is not text in UTF-8: line {line} has the byte {byte:#04x}.",
+            "Nothing was started.",
+            "Save it as UTF-8.",
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(
+            f"{path} is not valid TOML: {error}.", "Nothing was started.", "Correct it."
         ) from error
     return parse_config(tables, environ, str(path))
 
@@ -202,12 +213,15 @@ def _spark(values: Any, environ: Mapping[str, str], faults: list[str]) -> dict[s
             text = str(value).lower() if isinstance(value, bool) else str(value)
             filled = properties.fill(text, environ, path, faults, properties.SPARK_VARIABLE)
             settings[key] = text if filled is None else filled
+            if key in UNSUPPORTED and settings[key] != "client":
+                faults.append(f"{path}: {UNSUPPORTED[key]}; leave it out")
     return settings
 
 
 def _pipelines(values: Any, faults: list[str]) -> dict[str, Pipeline]:
     if not isinstance(values, dict) or not values:
-        faults.append("pipelines: there is none; add a table [pipelines.NAME] with a discipline")
+        wrong = "must be a table" if values else "there is none"
+        faults.append(f"pipelines: {wrong}; add a table [pipelines.NAME] with a discipline")
         return {}
     pipelines: dict[str, Pipeline] = {}
     for name, table in values.items():

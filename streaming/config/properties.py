@@ -114,6 +114,11 @@ def fill(
     """
     values: dict[str, str] = {}
     wrong: list[str] = []
+    if "${" in VARIABLE.sub("", text):
+        wrong.append(
+            f"{path}: a `${{` is not closed; write ${{NAME}}, or put a value that has `${{` in it "
+            "into a file: ${file:/path}"
+        )
     for name in variables.findall(text):
         try:
             values[name] = _value(name, environ)

@@ -107,8 +107,9 @@ def token_in(path: Path) -> str:
     try:
         token = path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise ConfigError(
-            f"The token file {path} cannot be read: {error}.",
+            f"The token file {path} cannot be read: {why}.",
             "Nothing was started.",
             "Name a file with a token of 16 characters or more, readable by this user alone.",
         ) from error

@@ -125,7 +125,7 @@ def _cluster(config: Config, limit_s: float) -> Cluster:
             f"Kafka at {config.kafka.bootstrap_servers} does not answer "
             f"({config.hide(admin.reason(error))}).",
             "Nothing was changed.",
-            "Check kafka.bootstrap_servers, the network and the security settings.",
+            "Check the address (kafka.bootstrap_servers), the network and the security settings.",
         ) from error
 
 

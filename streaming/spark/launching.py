@@ -32,7 +32,6 @@ OPENED = (
 )
 MODULES = (
     "-XX:+IgnoreUnrecognizedVMOptions",
-    "--add-modules=jdk.incubator.vector",
     *(f"--add-opens={name}=ALL-UNNAMED" for name in OPENED),
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dio.netty.allocator.type=pooled",
@@ -41,7 +40,8 @@ MODULES = (
     "--enable-native-access=ALL-UNNAMED",
     "-Dderby.connection.requireAuthentication=false",
 )
-"""Spark's options for every JVM (`JavaModuleOptions`)."""
+"""Spark's options for every JVM (`JavaModuleOptions`), but for the vector module: only the machine
+learning library uses it, and Java warns of it in the user's terminal."""
 
 MAIN = "org.apache.spark.deploy.SparkSubmit"
 SCALA = "2.13"

@@ -223,7 +223,8 @@ def test_a_fault_of_other_disciplines(discipline, text, told):
     ("text", "told"),
     [
         ("", "pipelines: there is none; add a table [pipelines.NAME]"),
-        ("pipelines = 3", "pipelines: there is none"),
+        ("pipelines = 3", "pipelines: must be a table; add"),
+        ("[[pipelines]]", "pipelines: must be a table; add"),
         ("[pipelines]\np = 3", "pipelines.p: must be a table; write [pipelines.p]"),
         ("[pipelines.p]", "pipelines.p.discipline: is missing; write one of"),
         ('[pipelines.p]\ndiscipline = "x"', "pipelines.p.discipline: 'x' is unknown; write one of"),
@@ -294,11 +295,31 @@ def test_a_file_that_is_none(tmp_path):
     (tmp_path / "a.toml").write_text("a = ")
     with pytest.raises(ConfigError, match=r"a\.toml is not valid TOML: .*at end of document"):
         load_config(tmp_path / "a.toml")
-    (tmp_path / "b.toml").write_bytes(b"a = '\xff'")
-    with pytest.raises(ConfigError, match=r"b\.toml is not valid TOML"):
+    (tmp_path / "b.toml").write_bytes(b"[service]\nname = '\xfc'\n")
+    with pytest.raises(
+        ConfigError, match=r"b\.toml is not text in UTF-8: line 2 has the byte 0xfc"
+    ):
         load_config(tmp_path / "b.toml")
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         load_config(tmp_path)
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path):
+    file = tmp_path / "windows.toml"
+    file.write_bytes(b"\xef\xbb\xbf[pipelines.p]\r\ndiscipline = 'channel'\r\n")
+    assert [*load_config(file, {}).pipelines] == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ('"spark.submit.deployMode" = "cluster"', "the driver always runs where"),
+        ('"spark.remote" = "sc://host"', "Spark Connect is not supported"),
+    ],
+)
+def test_what_of_spark_is_not_supported(setting, told):
+    (fault,) = faults(f'[spark]\n{setting}\n[pipelines.p]\ndiscipline = "channel"')
+    assert told in fault
 
 
 @pytest.mark.parametrize(

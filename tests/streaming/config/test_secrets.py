@@ -48,6 +48,12 @@ def test_a_missing_variable_is_named():
     )
 
 
+def test_a_variable_that_is_not_closed_is_no_password():
+    with pytest.raises(ConfigError, match=r'"sasl.password": a `\$\{` is not closed') as refused:
+        with_properties({"sasl.password": "${PASS", "client.id": "${A:}b}"}, {"PASS": "geheim"})
+    assert len(refused.value.faults) == 1
+
+
 def test_a_variable_has_a_default():
     config = with_properties(
         {"client.id": "${ID:seq:1}", "sasl.username": "${USER:nobody}", "sasl.password": "${NO:}"},
