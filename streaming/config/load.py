@@ -220,8 +220,8 @@ def _spark(values: Any, environ: Mapping[str, str], faults: list[str]) -> dict[s
 
 def _pipelines(values: Any, faults: list[str]) -> dict[str, Pipeline]:
     if not isinstance(values, dict) or not values:
-        wrong = "must be a table" if values else "there is none"
-        faults.append(f"pipelines: {wrong}; add a table [pipelines.NAME] with a discipline")
+        state = "must be a table" if values else "there is none"
+        faults.append(f"pipelines: {state}; add a table [pipelines.NAME] with a discipline")
         return {}
     pipelines: dict[str, Pipeline] = {}
     for name, table in values.items():

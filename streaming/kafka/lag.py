@@ -64,7 +64,9 @@ class LagReader:
         behind: dict[TopicPartition, int] = {}
         records = 0
         for partition, end in self._reader.ends(self._partitions).items():
-            offset = read.get(partition[0], {}).get(str(partition[1]), 0)
+            offset = read.get(partition[0], {}).get(str(partition[1]), -1)
+            if offset < 0:  # of a topic from which records were deleted the first is not 0
+                offset, _ = self._reader.bounds(partition, topics.SECONDS_MAX)
             if end > offset:
                 behind[partition] = offset
                 records += end - offset

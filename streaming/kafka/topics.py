@@ -224,11 +224,26 @@ def ends(
 
     ``of_most``: of the leaders that most brokers know (`Brokers.find_leaders`).
     """
+    from streaming.wire.bounds import LATEST  # noqa: PLC0415
+
+    return _bounds(config, names, LATEST, of_most=of_most)
+
+
+def begins(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
+    """Return for each (topic, partition) the offset of the first record."""
+    from streaming.wire.bounds import EARLIEST  # noqa: PLC0415
+
+    return _bounds(config, names, EARLIEST)
+
+
+def _bounds(
+    config: Config, names: tuple[str, ...], which: int, *, of_most: bool = False
+) -> dict[tuple[str, int], int]:
     from kafka.errors import KafkaError  # noqa: PLC0415
 
     from streaming.kafka import choice  # noqa: PLC0415
     from streaming.wire import admin  # noqa: PLC0415
-    from streaming.wire.bounds import LATEST, BoundsReader  # noqa: PLC0415
+    from streaming.wire.bounds import BoundsReader  # noqa: PLC0415
 
     partitions(config, names)
     try:
@@ -236,11 +251,11 @@ def ends(
             reader = BoundsReader(brokers, names)
             if of_most:
                 reader.refresh(of_most=True)
-            found = reader(LATEST)
+            found = reader(which)
     except KafkaError as error:
         why = config.hide(admin.reason(error))
         raise KafkaUnavailable(
-            f"The ends of {', '.join(names)} could not be read: {why}."
+            f"The bounds of {', '.join(names)} could not be read: {why}."
         ) from error
     return {(name, at): each.offset for name, of in found.items() for at, each in of.items()}
 

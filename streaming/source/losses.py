@@ -84,12 +84,17 @@ def going_on(end: Position, losses: Sequence[Loss], begin: Offsets) -> Position:
     ``begin``: where reading began, if the position is to say so also where nothing is lost.
     """
     begins = {topic: dict(of) for topic, of in begin.items()}
+    ends = offsets_in(end)
     for each in losses:
-        begins.setdefault(each.topic, {})[str(each.partition)] = each.begin
+        at = str(each.partition)
+        begins.setdefault(each.topic, {})[at] = each.begin
+        if at in ends.get(each.topic, {}):
+            # An open transaction hides all behind its begin, also what was read once it had ended.
+            ends[each.topic][at] = max(ends[each.topic][at], each.begin)
     logs = {
         topic: replace(log, begins=begins.get(topic, {})) for topic, log in logs_in(end).items()
     }
-    return position(offsets_in(end), logs)
+    return position(ends, logs)
 
 
 def said(losses: Sequence[Loss]) -> str:

@@ -23,7 +23,7 @@ def lost_of_planned(plan: Plan, begin: Position, end: Position) -> list[Loss]:
     """
     topics = {topic: number for number, topic in enumerate(sorted(offsets_in(end)))}
     inputs = Inputs(topics=topics, properties=plan.producer)
-    first = position(begin_of(begin, end), logs_in(begin) or logs_in(end))
+    first = _first(begin, end)
     brokers = Brokers(inputs.settings().connection)
     try:
         with inputs.errors("did not say how much there is", brokers):
@@ -36,6 +36,16 @@ def lost_of_planned(plan: Plan, begin: Position, end: Position) -> list[Loss]:
     finally:
         brokers.close()
     return losses
+
+
+def _first(begin: Position, end: Position) -> Position:
+    """Where a batch begins; in a topic that was made again, and this accepted, it begins there."""
+    was, now, offsets = logs_in(begin), logs_in(end), dict(begin_of(begin, end))
+    again = {t for t, log in now.items() if log.begins and t in was and was[t].id != log.id}
+    for topic in again:
+        there = offsets_in(end)[topic]
+        offsets[topic] = {at: first for at, first in offsets[topic].items() if at in there}
+    return position(offsets, {**(was or now), **{topic: now[topic] for topic in again}})
 
 
 def _losses(watch: TopicWatch, read: Position) -> list[Loss]:

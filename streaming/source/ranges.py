@@ -50,7 +50,8 @@ def limited(start: Offsets, ends: Offsets, records_max: int) -> dict[str, dict[s
         (topic, at): start.get(topic, {}).get(at, 0) for topic, of in ends.items() for at in of
     }
     unread = {
-        partition: ends[partition[0]][partition[1]] - begin for partition, begin in first.items()
+        partition: max(ends[partition[0]][partition[1]] - begin, 0)
+        for partition, begin in first.items()
     }
     total = sum(unread.values())
     out: dict[str, dict[str, int]] = {}

@@ -22,7 +22,7 @@ from streaming.source.fetching import Fetching
 from streaming.source.losses import Acceptance, going_on, lost
 from streaming.source.pacing import Pace
 from streaming.source.positions import Position, begin_of, logs_in, offsets_in, position
-from streaming.source.ranges import Range, limited, ranges, shared
+from streaming.source.ranges import NEARLY, Range, limited, ranges, shared
 from streaming.source.sizes import bytes_of
 from streaming.source.waiting import Waiting
 from streaming.source.watching import REFRESH_SECONDS, TopicWatch
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 
 LOOKS, LOOK_SECONDS = 4, 1.0
 WAKING_TICKS = 2
-LOOK_RECORDS, UNKNOWN_BYTES = 10_000, 100_000.0
-"""How large records are is looked at where this many are left to read, or where as many as are left
-would come to a batch's limit, with the size that was last found, or with this one: a few
-milliseconds, which small batches are spared."""
+UNKNOWN_BYTES = 100_000.0
+"""How large records are is looked at where as many as are left would come to a batch's limit if
+each took this much, or what they last took: some milliseconds, which small batches are spared."""
+LOOKS_MAX = 3
+"""So often a batch is made smaller, as its later records are larger."""
 
 HERE_RECORDS, HERE_BYTES, HERE_KEPT = 20_000, 64 * 2**20, 250_000
 """All state partitions together read at most this much where it is stepped: each reads all that the
@@ -202,12 +203,12 @@ class KafkaReader:
             self._look_at_sizes(there)
         return records * tasks * self._offset_bytes <= HERE_BYTES
 
-    def _look_at_sizes(self, there: list[Range]) -> float:
-        """Estimate the bytes of these ranges from first batches, and note those of an offset."""
+    def _look_at_sizes(self, there: list[Range], share: float = 0.0) -> float:
+        """Estimate, and note, the bytes of an offset in these ranges (`bytes_of`)."""
         with self.inputs.errors("did not say how large its records are", self.brokers):
-            size = bytes_of(self.brokers, there)
+            size = bytes_of(self.brokers, there, share)
         self._offset_bytes = size / sum(map(len, there))
-        return size
+        return self._offset_bytes
 
     def close(self) -> None:
         """Close the connections."""
@@ -217,24 +218,35 @@ class KafkaReader:
 
     def _limited(self, start: Position, whole: Position) -> Position:
         """Where a batch ends that reads as much of it as memory is to hold."""
-        records_max = self._records_max(self._there(start, whole))
+        return self._cut(start, whole, self._records_max(start, whole))
+
+    def _cut(self, start: Position, whole: Position, records_max: int) -> Position:
         offsets = limited(begin_of(start, whole), offsets_in(whole), records_max)
         return position(offsets, logs_in(whole))
 
     def _there(self, start: Position, end: Position) -> list[Range]:
         return ranges(begin_of(start, end), offsets_in(end), self.inputs.topics, logs_in(end))
 
-    def _records_max(self, there: list[Range]) -> int:
-        """How many records a batch reads of what is there (0: all), as memory is to hold it."""
+    def _records_max(self, start: Position, whole: Position) -> int:
+        """How many records a batch reads of what is there (0: all), as memory is to hold it.
+
+        By its first records, then also by those in its midst and at its end, which may be larger.
+        """
         most, size_max = self.reading.limits.records_now(), self.reading.limits.size
-        if not size_max:
+        there = self._there(start, whole)
+        count = sum(map(len, there))
+        if not size_max or count * max(UNKNOWN_BYTES, self._offset_bytes) < size_max:
             return most
-        remaining = sum(map(len, there))
-        if remaining < LOOK_RECORDS and remaining * self._offset_bytes < size_max:
-            return most
-        size = self._look_at_sizes(there)
-        fitting = max(int(remaining * size_max / size), 1)
-        return min(most, fitting) if most else fitting
+        first = self._look_at_sizes(there)
+        count = min(filter(None, (count, most, max(int(size_max / first), 1))))
+        for _ in range(LOOKS_MAX):
+            chosen = self._there(start, self._cut(start, whole, count))
+            later = [self._look_at_sizes(chosen, share) for share in (0.5, 1.0)]
+            self._offset_bytes = (first + sum(later)) / 3
+            if count * self._offset_bytes <= size_max * NEARLY:
+                break
+            count = max(int(size_max / self._offset_bytes), 1)
+        return count
 
     def _errors(self) -> contextlib.AbstractContextManager[None]:
         return self.inputs.errors("did not say how much there is", self.brokers)

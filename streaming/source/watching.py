@@ -101,16 +101,18 @@ class TopicWatch:
     def _cut_back(
         self, read: dict[TopicPartition, int], logs: dict[str, Log], ends: Bounds
     ) -> dict[TopicPartition, int]:
-        """Ask leaders that are newer than what was read where that ends with them.
+        """Ask leaders that are newer than what was read, or show less, where that ends with them.
 
         Returned are those where that is before what was read.
         """
         epochs = {}
         for partition, offset in read.items():
-            log, newest = logs.get(partition[0], Log()), _bound(ends, partition).epoch
+            log, (end, newest) = logs.get(partition[0], Log()), _bound(ends, partition)
             epoch = log.epochs.get(str(partition[1]), newest)
             is_same = log.id == self.brokers.topology.ids.get(partition[0], "")
-            if 0 <= epoch < newest and is_same and self._checked.get(partition) != (offset, newest):
+            is_unsure = epoch < newest or end < offset
+            is_checked = self._checked.get(partition) == (offset, newest)
+            if 0 <= epoch <= newest and is_unsure and is_same and not is_checked:
                 epochs[partition] = epoch
         found = {}
         for partition, end in (epoch_ends(self.brokers, epochs) if epochs else {}).items():
@@ -121,7 +123,7 @@ class TopicWatch:
         return found
 
     def _has_all(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether a leader that is newer than what was read said that its log has all of that.
+        """Whether a leader was asked, and said that its log has all of what was read.
 
         What of it is committed, which is where it ends for readers, it knows a moment later.
         """

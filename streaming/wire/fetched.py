@@ -126,6 +126,15 @@ def heads_in(data: bytes) -> list[Head]:
     return heads
 
 
+def cut_size(part: Fetched) -> int:
+    """Bytes of the batch behind the complete ones, which the answer cuts; 0 if it has none."""
+    end = part.heads[-1].end
+    if end + old_messages.HEAD.size > len(part.data):
+        return 0
+    _, length, *_ = old_messages.HEAD.unpack_from(part.data, end)
+    return BEFORE_LENGTH + int(length)
+
+
 def _head(data: bytes, begin: int, end: int) -> Head:
     first, _, _, _, _, attributes, delta, first_ms, latest_ms, producer, _, _, records = (
         HEAD.unpack_from(data, begin)

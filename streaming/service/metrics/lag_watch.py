@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from streaming.kafka import topics
@@ -35,6 +35,16 @@ class Backlog:
         self._lock = threading.Lock()
         self._marks: dict[TopicPartition, list[tuple[int, float]]] = {}
         self._read: Offsets = {}
+        self._begins: Mapping[TopicPartition, int] = {}
+
+    def knows(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether it is known how far these were read, or where they begin."""
+        return all(self._offset(each, -1) >= 0 for each in partitions)
+
+    def begin_at(self, begins: Mapping[TopicPartition, int]) -> None:
+        """Note where partitions begin of which nothing was read yet."""
+        with self._lock:
+            self._begins = begins
 
     def see(self, ends: Mapping[TopicPartition, int], now: float) -> None:
         """Note ends that were seen at a time (s)."""
@@ -69,8 +79,9 @@ class Backlog:
                 since = min([since, *(at for end, at in marks if end > done)])
             return Lag(records, now - since) if self._marks else None
 
-    def _offset(self, partition: TopicPartition) -> int:
-        return self._read.get(partition[0], {}).get(str(partition[1]), 0)
+    def _offset(self, partition: TopicPartition, unknown: int = 0) -> int:
+        read = self._read.get(partition[0], {}).get(str(partition[1]))
+        return self._begins.get(partition, unknown) if read is None else read
 
 
 class LagWatch(threading.Thread):
@@ -115,7 +126,10 @@ class LagWatch(threading.Thread):
         self._take_report(pipeline, backlog)
         settings = pipeline.config.pipelines[pipeline.name]
         names = (*settings.input, settings.commands)
-        backlog.see(topics.ends(pipeline.config, names), time.monotonic())
+        ends = topics.ends(pipeline.config, names)
+        if not backlog.knows(ends):
+            backlog.begin_at(topics.begins(pipeline.config, names))
+        backlog.see(ends, time.monotonic())
 
     def _take_report(self, pipeline: Pipeline, backlog: Backlog) -> None:
         """Note how far the last batch read: between two looks many end."""

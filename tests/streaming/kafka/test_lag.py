@@ -1,6 +1,8 @@
 """Lag in records and in seconds, by real records' timestamps."""
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from streaming.config.load import at_address
 from streaming.kafka.lag import Lag, LagReader
@@ -16,6 +18,17 @@ def topic(broker, topic_prefix):
         records = [Record(b"k", b"v", partition=partition, timestamp=each) for each in times]
         produce(broker.bootstrap, name, records)
     return name
+
+
+def test_deleted_records_of_what_was_not_read_yet_do_not_count(broker, topic):
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for future in admin.delete_records([TopicPartition(topic, 0, 2)]).values():
+        future.result(SECONDS_MAX)
+    reader = LagReader(at_address(broker.bootstrap), (topic,))
+    try:
+        assert reader({}).records == 3
+    finally:
+        reader.close()
 
 
 @pytest.mark.parametrize(

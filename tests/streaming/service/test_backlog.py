@@ -69,9 +69,27 @@ def test_what_was_read_since_the_last_look_is_no_lag(monkeypatch):
         config=SimpleNamespace(pipelines={"p": settings}),
     )
     monkeypatch.setattr(topics, "ends", lambda _config, _names: {PLACE: 30})
+    monkeypatch.setattr(topics, "begins", lambda _config, _names: pytest.fail("all was read"))
     watch = LagWatch([pipeline])
     assert watch.of("p") is None
     watch._look_at(pipeline)
     assert watch.of("p").records == 20
     pipeline.last_report = {"sources": [{"endOffset": '{"t": {"0": 30}}'}]}
     assert watch.of("p") == Lag(0, 0.0)
+
+
+def test_what_was_deleted_before_anything_was_read_is_no_lag(monkeypatch):
+    settings = SimpleNamespace(input=["t"], commands="c")
+    pipeline = SimpleNamespace(
+        name="p",
+        last_report=None,
+        checkpoint=SimpleNamespace(read_up_to=dict),
+        config=SimpleNamespace(pipelines={"p": settings}),
+    )
+    monkeypatch.setattr(topics, "ends", lambda _config, _names: {PLACE: 1_000_030})
+    monkeypatch.setattr(topics, "begins", lambda _config, _names: {PLACE: 1_000_010})
+    watch = LagWatch([pipeline])
+    watch._look_at(pipeline)
+    assert watch.of("p").records == 20
+    pipeline.last_report = {"sources": [{"endOffset": '{"t": {"0": 1000029}}'}]}
+    assert watch.of("p").records == 1

@@ -1,62 +1,23 @@
 """What is no longer what was read: topics made again, logs cut back, records deleted."""
 
-import json
 import uuid
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streaming.arrow.schemas import RECORD
-from streaming.disciplines.source import Limits
 from streaming.errors import InputLost, KafkaUnavailable
-from streaming.source import fetching, reader, watching
+from streaming.source import fetching, watching
 from streaming.source.fetching import Fetching
 from streaming.source.losses import Acceptance, Loss, lost
+from streaming.source.planned import lost_of_planned
 from streaming.source.positions import begin_of, logs_in, offsets_in
 from streaming.source.ranges import Range
-from streaming.source.reader import Inputs, KafkaReader, rows_of_share
 from streaming.wire import bounds
 from streaming.wire.topology import Topology, id_of, id_text
-from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, delete_topic, produce
-from tests.streaming.source.readings import reading_of
-
-
-@pytest.fixture
-def reading(broker, topic, monkeypatch):
-    """Makes readers of the topic; positions pass through JSON, as in a checkpoint."""
-    monkeypatch.setattr(reader, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(watching, "REFRESH_SECONDS", 0.0)
-    given = []
-
-    def make(accepted=None, records_max=0):
-        inputs = Inputs(topics={topic: 0}, properties={"bootstrap.servers": broker.bootstrap})
-        given.append(KafkaReader(inputs, reading_of(topic, Limits(records_max)), accepted))
-        return given[-1]
-
-    yield make
-    for each in given:
-        each.close()
-
-
-def as_logged(position):
-    return json.loads(json.dumps(position))
-
-
-def values(source, start, end):
-    """The values of what a batch reads."""
-    shares = source.rows(start, end).shares
-    read = partial(rows_of_share, inputs=source.inputs, schema=RECORD, making=lambda table: table)
-    tables = [table for share in shares for table in read(share)]
-    return [value for table in tables for value in table["value"].to_pylist()]
-
-
-def send(broker, topic, name, count, partition=0):
-    records = [Record(b"k", b"%s%d" % (name, n), partition=partition) for n in range(count)]
-    produce(broker.bootstrap, topic, records)
-    return [record.value for record in records]
+from tests.kafka_helpers import SECONDS_MAX, create_topics, delete_topic
+from tests.streaming.source.readings import as_logged, send, values
 
 
 def make_again(broker, topic, partitions=3):
@@ -88,6 +49,8 @@ def test_a_topic_made_again(broker, topic, reading, partitions, count):
     end = as_logged(accepting.latest(start))
     assert values(accepting, start, end) == new
     assert values(reading(), start, end) == new, "the batch may be repeated by another driver"
+    plan = SimpleNamespace(producer=accepting.inputs.properties)
+    assert not lost_of_planned(plan, start, end), "nor is it lost for who accepts again"
     assert "made again" in said[0]
     more = send(broker, topic, b"more", 4)
     after = as_logged(accepting.latest(end))
@@ -154,76 +117,6 @@ def test_deleted_records(broker, topic, reading):
     assert begin_of(after, after)[topic]["0"] == 10
 
 
-@pytest.fixture
-def elected(monkeypatch):
-    """Leaders have been elected since; says where the old epoch ends now, and keeps who was asked.
-
-    (For real: `test_elections`.)
-    """
-    asked = []
-
-    def make(end):
-        def answer(_brokers, epochs):
-            asked.append(epochs)
-            return dict.fromkeys(epochs, end)
-
-        for module in (watching, fetching):
-            monkeypatch.setattr(module, "epoch_ends", answer)
-        return asked
-
-    monkeypatch.setattr(Topology, "require", lambda *_arguments: None)  # it knows the one broker
-    ask = bounds.BoundsReader.__call__
-    monkeypatch.setattr(
-        *(bounds.BoundsReader, "__call__"),
-        lambda self, which: {
-            topic: {at: bound._replace(epoch=bound.epoch + 5) for at, bound in of.items()}
-            for topic, of in ask(self, which).items()
-        },
-    )
-    return make
-
-
-def test_a_log_that_was_cut_back(broker, topic, reading, elected):
-    """A new leader says that what was written up to the old epoch ends before what was read."""
-    send(broker, topic, b"v", 10)
-    source = reading()
-    start = as_logged(source.latest(source.first()))
-    epochs = start["#" + topic]["epochs"]
-    epochs["0"] -= 1
-    asked = elected(10)
-    for _ in range(3):
-        assert source.latest(start) == start
-    assert asked == [{(topic, 0): epochs["0"]}], "once for each leader"
-    elected(-1)
-    assert reading().latest(start) == start, "who knows nothing of it says nothing of it"
-    elected(7)
-    with pytest.raises(InputLost, match="partition 0: what was read up to offset 10 ends at 7"):
-        reading().latest(start)
-    accepting = reading(Acceptance({topic}))
-    end = as_logged(accepting.latest(start))
-    assert logs_in(end)[topic].begins == {"0": 7}
-    assert begin_of(start, end)[topic] == {"0": 7, "1": 0, "2": 0}
-    assert offsets_in(end)[topic]["0"] == 10
-
-
-def test_a_new_leader_that_does_not_know_yet_what_is_committed(broker, topic, reading, elected):
-    """Its log has all of it, but replicas have not told it yet: nothing is lost, nor read again."""
-    send(broker, topic, b"v", 10)
-    source = reading()
-    start = as_logged(source.latest(source.first()))
-    start[topic]["0"] = 12
-    start["#" + topic]["epochs"]["0"] -= 1
-    send(broker, topic, b"w", 3, partition=1)
-    elected(12)
-    end = as_logged(source.latest(start))
-    assert offsets_in(end)[topic] == {"0": 12, "1": 3, "2": 0}
-    assert logs_in(end)[topic].epochs["0"] == start["#" + topic]["epochs"]["0"]
-    assert reading().latest(end) == end, "another driver asks the leader about the epoch, too"
-    elected(11)
-    with pytest.raises(InputLost, match="partition 0: what was read up to offset 12 ends at 11"):
-        reading().latest(end)
-
-
 def test_a_broker_that_is_cut_off_from_the_others(broker, topic, reading, monkeypatch):
     """It takes itself for the leader still; what was read since came from another one."""
     monkeypatch.setattr(bounds, "SECONDS_MAX", 0.3)
@@ -248,21 +141,6 @@ def test_a_planned_batch_is_not_read_from_an_older_leader(brokers):
     assert not brokers.topology.leaders
     brokers.topology.update(answer(uuid.UUID(int=1), [(2, 7)]))
     assert brokers.topology.leaders == {("t", 0): 2}
-
-
-def test_a_planned_batch_of_a_log_that_was_cut_back(brokers, elected):
-    brokers.topology.epochs["t", 0] = 6
-    planned = [Range("t", 0, 0, 3, 10, "", 5)]
-    elected(10)
-    Fetching(brokers, planned)._look_at_logs()
-    elected(9)
-    with pytest.raises(InputLost, match="what was read up to offset 10 ends at 9.*cannot be"):
-        Fetching(brokers, planned, repeated=True)._look_at_logs()
-    # Another partition of the state may have read it, and committed, just before.
-    with pytest.raises(InputLost, match="Parts of it may be written, also for what is lost"):
-        Fetching(brokers, planned)._look_at_logs()
-    Fetching(brokers, [Range("t", 0, 0, 3, 9, "", 5)])._look_at_logs()
-    Fetching(brokers, [Range("t", 0, 0, 3, 10, "", 6)])._look_at_logs()
 
 
 def test_loss_is_said_in_words():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import google_crc32c
 import pytest
+from confluent_kafka import Producer
 
 from streaming.disciplines.source import Limits
 from streaming.source import reader, sizes
@@ -13,11 +14,12 @@ from streaming.source.reader import Inputs, KafkaReader
 from streaming.wire.bounds import LATEST
 from streaming.wire.fetched import fetched
 from streaming.wire.record_batch import CHECKED, HEAD
-from tests.kafka_helpers import Record, produce
+from tests.kafka_helpers import Record, produce, wait_for_records
 from tests.streaming.source.helpers import offsets
 from tests.streaming.source.readings import reading_of
 
 SMALL, LARGE = 200, 40_000
+SECONDS_MAX = 60
 
 
 def whole(brokers, topic):
@@ -101,7 +103,81 @@ def test_sizes_are_looked_at_where_they_may_matter(broker, topic, batch_of, monk
     assert batch_of(Limits(1_000, 200_000_000)) == 100
     assert not looked
     assert batch_of(Limits(1_000, 9_000_000)) == 100
-    assert len(looked) == 1, "with 100,000 bytes each they might be too many"
-    monkeypatch.setattr(reader, "LOOK_RECORDS", 100)
-    assert batch_of(Limits(1_000, 200_000_000)) == 100
-    assert len(looked) == 2
+    shares = [share for _, _, share in looked]
+    assert shares == [0.0, 0.5, 1.0], "with 100,000 bytes each they might be too many"
+
+
+@pytest.fixture
+def bytes_in(broker):
+    """The bytes of values that each batch reads of a partition, one after the other, by a limit."""
+
+    def read(topic, sizes_of_offsets, limit):
+        inputs = Inputs(topics={topic: 0}, properties={"bootstrap.servers": broker.bootstrap})
+        mine = KafkaReader(inputs, reading_of(topic, Limits(1_000_000, limit)))
+        begin, found = mine.first(), []
+        try:
+            while (end := mine.latest(begin)) is not begin:
+                offset, stop = (offsets_in(each)[topic]["0"] for each in (begin, end))
+                found.append(sum(sizes_of_offsets[offset:stop]))
+                begin = end
+        finally:
+            mine.close()
+        return found
+
+    return read
+
+
+def one_by_one(broker, topic, sizes_of_records):
+    """Write records of these sizes to partition 0, each in a batch of its own."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+    for size in sizes_of_records:
+        producer.produce(topic, key=b"k", value=bytes(size), partition=0)
+        assert producer.flush(SECONDS_MAX) == 0
+
+
+def test_a_large_batch_behind_a_small_one_counts(broker, topic, bytes_in):
+    """It does not fit into what is asked for first, so an answer has the small one alone."""
+    records = [100, 150_000] * 40
+    one_by_one(broker, topic, records)
+    found = bytes_in(topic, records, 1_000_000)
+    assert sum(found) == sum(records)
+    assert max(found) <= 1_300_000
+
+
+def test_a_large_batch_behind_a_marker_counts(broker, topic, bytes_in):
+    settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": topic}
+    producer = Producer(settings)
+    producer.init_transactions(SECONDS_MAX)
+    for _ in range(30):
+        producer.begin_transaction()
+        producer.produce(topic, key=b"k", value=bytes(150_000), partition=0)
+        producer.commit_transaction(SECONDS_MAX)
+    wait_for_records(broker.bootstrap, topic, 30)
+    records = [150_000, 0] * 30
+    found = bytes_in(topic, records, 1_000_000)
+    assert sum(found) == sum(records)
+    assert max(found) <= 1_300_000
+
+
+def test_records_that_become_larger_behind_the_first_count(broker, topic, bytes_in):
+    records = [100] * 100 + [20_000] * 200
+    one_by_one(broker, topic, records)
+    found = bytes_in(topic, records, 1_000_000)
+    assert sum(found) == sum(records)
+    assert max(found) <= 1_300_000
+
+
+def test_what_was_found_once_does_not_hold_for_later_records(broker, topic):
+    """A limit of 1 MB: 40 of 100,000 bytes are looked at, whatever those before them took."""
+    produce(broker.bootstrap, topic, [Record(b"k", b"v") for _ in range(60)])
+    limits = Limits(1_000_000, 1_000_000)
+    inputs = Inputs(topics={topic: 0}, properties={"bootstrap.servers": broker.bootstrap})
+    mine = KafkaReader(inputs, reading_of(topic, limits))
+    try:
+        small = mine.latest(mine.first())
+        produce(broker.bootstrap, topic, [Record(b"k", bytes(100_000)) for _ in range(60)])
+        large = mine.latest(small)
+    finally:
+        mine.close()
+    read = sum(map(len, ranges(*map(offsets_in, (small, large)), inputs.topics)))
+    assert 8 <= read <= 12
