@@ -250,7 +250,6 @@ def _begin_run_again(plan: Plan, partitions: Sequence[int]) -> None:
             producer.begin_session()
             found = BatchProgress.from_text(*producer.progress())
             if found is not None and found.needed_runs:
-                producer.begin()
                 producer.send_progress(found.batch, replace(found, needed_runs=0).to_text())
                 producer.finish()
         producer.close()
@@ -262,7 +261,6 @@ def _take_back(plan: Plan, partitions: Sequence[int], progress: BatchProgress) -
         producer = make_producer(plan, partition)
         with producer.errors("take back its progress"):
             producer.begin_session()
-            producer.begin()
             producer.send_progress(progress.batch, progress.to_text())
             producer.finish()
         producer.close()

@@ -212,7 +212,6 @@ class MarksWriter:
                 self._asked_for = done.found
                 found = marks(done, bounds(LATEST), self.plan.output, round(time.time() * 1000))
                 if found:
-                    producer.begin()
                     producer.write(self.plan.progress, *_records(found))
                     producer.finish()
         except Exception as error:  # noqa: BLE001  (said; whatever it is, the next mark may go)

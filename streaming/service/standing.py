@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kafka.errors import UnstableOffsetCommitError
+
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.refused import refusing_runs
 from streaming.errors import ConfigError
@@ -104,16 +106,28 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool
 
 
 def progress_of(plan: Plan, partition: int, *, confirmed: bool) -> BatchProgress | None:
-    """The progress of a partition, ``confirmed`` by who has its group."""
+    """The progress of a partition, ``confirmed`` by who has its group.
+
+    Older brokers (3.6) may have taken a late request of who confirmed it before; they say nothing
+    until a transaction of that id ends, as one does that confirms.
+    """
     producer = make_producer(plan, partition)
     with producer.errors("read its progress"):
-        found = producer.progress_left()
+        try:
+            found = producer.progress_left()
+        except UnstableOffsetCommitError:
+            _confirmed(plan, partition)
+            found = producer.progress_left()
     if confirmed:
-        producer = make_confirming(plan, partition)
-        with producer.errors("confirm its progress"):
-            producer.begin_session()
-            found = producer.newest_progress()
+        found = _confirmed(plan, partition)
     return BatchProgress.from_text(*found)
+
+
+def _confirmed(plan: Plan, partition: int) -> tuple[int, str]:
+    producer = make_confirming(plan, partition)
+    with producer.errors("confirm its progress"):
+        producer.begin_session()
+        return producer.newest_progress()
 
 
 def is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:

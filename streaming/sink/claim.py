@@ -110,7 +110,6 @@ class Claim:
 
     def _commit(self, batch: int) -> None:
         with self._producer.errors("keep the checkpoint"):
-            self._producer.begin()
             self._producer.send_progress(batch, "{}/{}".format(*self._producer.producer))
             self._producer.finish()
 

@@ -32,6 +32,7 @@ from streaming.sink import failures
 from streaming.sink.outbox import Outbox
 from streaming.sink.refusals import RecordsRefused
 from streaming.wire import transactions
+from streaming.wire.admin import reason
 from streaming.wire.brokers import GROUP, LOOK_AGAIN_SECONDS, SECONDS_MAX, TRANSACTION
 from streaming.wire.record_batch import RecordBatch, batches
 from streaming.wire.transactions import Question, Session
@@ -84,8 +85,9 @@ class BatchProducer:
         self.producer = (-1, -1)
         self.outbox: Outbox
         self.added: set[TopicPartition] = set()
+        self.is_open = False  # whether Kafka may know a transaction of ours that has not ended
         self.began = 0.0
-        self.unanswered = 0
+        self.unanswered = 0  # when the session began
         self.used = time.monotonic()
         self.found: tuple[int, str] | None = None
         """The progress that was read, until a broker that takes another one has confirmed it."""
@@ -113,6 +115,8 @@ class BatchProducer:
         )
         self.producer = (answer.producer_id, answer.producer_epoch)
         self.added.clear()
+        self.is_open = False
+        self.unanswered = self.brokers.unanswered
         self.used = time.monotonic()
         self.outbox = Outbox(
             self.brokers, self.producer, self.id, ends=self.ends, refusals=self.refusals
@@ -133,6 +137,8 @@ class BatchProducer:
             if isinstance(error, UnstableOffsetCommitError):
                 self._ask(transactions.add_group(self._session, self.group))
                 self._end(committed=False)
+                if not self._all_answered():  # what had no answer may end the next transaction
+                    self.begin_session()
             self.found = self._progress(stable=True)
         return self.found
 
@@ -162,10 +168,6 @@ class BatchProducer:
         coordinator = (GROUP, self.group) if node is None else None
         answer = self.brokers.ask(*question, coordinator, node=node, seconds=seconds)
         return transactions.offset_in(answer)
-
-    def begin(self) -> None:
-        """Begin a transaction; Kafka hears of it with the first batches that are sent."""
-        self.unanswered = self.brokers.unanswered
 
     def write(
         self,
@@ -211,7 +213,10 @@ class BatchProducer:
         """The progress, surely the newest, by a transaction that is aborted."""
         self._commit_offset(0, "")
         newest = self._newest()
-        self._end(committed=False)
+        if self._all_answered():
+            self._end(committed=False)
+        else:  # older brokers (3.6) would take a late TxnOffsetCommit of this epoch
+            self.begin_session()
         return newest
 
     def _commit_offset(self, batch: int, metadata: str) -> None:
@@ -255,7 +260,7 @@ class BatchProducer:
 
     def abort(self) -> None:
         """Give up an open transaction: until then nobody reads what others write behind it."""
-        if not self.added:
+        if not self.is_open:
             return
         with contextlib.suppress(KafkaError):
             deadline = time.monotonic() + ABORT_SECONDS_MAX
@@ -267,10 +272,10 @@ class BatchProducer:
     def _give_up(self, seconds: float = SECONDS_MAX) -> None:
         """End the transaction, if there is one, as aborted, where each request has an answer.
 
-        A batch that arrived behind the end would open one that nobody ends, if brokers do not check
-        that (KIP-890). So the next session, with an epoch that keeps it out, ends this one.
+        What arrived behind the end would open one that nobody ends, if brokers do not check that
+        (KIP-890). So the next session, with an epoch that keeps it out, ends this one.
         """
-        if self.transactional and (not self.added or self._all_answered()):
+        if self.transactional and self._all_answered():
             self._end(committed=False, seconds=seconds)
 
     @contextlib.contextmanager
@@ -288,7 +293,7 @@ class BatchProducer:
             self.brokers.reset()
             raise failures.unavailable(
                 doing,
-                _reason(failure),
+                reason(failure),
                 transactional=self.transactional,
                 too_large=isinstance(failure, TOO_LARGE),
             ) from failure
@@ -312,6 +317,7 @@ class BatchProducer:
         self.added |= partitions
 
     def _add_to_transaction(self, question: Question) -> None:
+        self.is_open = True
         self._ask(question)
         self.in_charge = self._coordinator
 
@@ -324,6 +330,7 @@ class BatchProducer:
         """
         self._ask(transactions.end(self._session, committed=committed), seconds)
         self.added.clear()
+        self.is_open = False
         self.used = time.monotonic()
         if committed and self._coordinator != self.in_charge:
             raise CoordinatorNotAvailableError("what committed was not what took the transaction")
@@ -341,10 +348,3 @@ class BatchProducer:
     @property
     def _session(self) -> Session:
         return Session(self.id, *self.producer)
-
-
-def _reason(error: KafkaError) -> str:
-    """What an error says, in a sentence."""
-    said = ", ".join(str(arg) for arg in error.args if str(arg).strip())
-    name = getattr(error, "message", "") or type(error).__name__
-    return f"{name} ({said})" if said else str(name)

@@ -111,7 +111,6 @@ class PartitionWriter:
         try:
             with self.producer.errors("write a batch"):
                 self.producer.ends.clear()
-                self.producer.begin()
                 yield
                 if self.producer.transactional:
                     crash_point("3-4")
@@ -149,7 +148,6 @@ class PartitionWriter:
         crash_point("part-3")
         if not self.producer.is_reusable:
             self._renew_session()
-        self.producer.begin()
 
     def _finish(self, context: BatchContext, part: Part | None) -> None:
         self.producer.finish()
@@ -179,7 +177,6 @@ class PartitionWriter:
             if not self.producer.is_reusable:
                 self._renew_session()
             self.producer.refusals.clear()
-            self.producer.begin()
             self.producer.send_progress(needed.batch, needed.to_text())
             self.producer.finish()
 

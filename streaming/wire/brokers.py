@@ -40,6 +40,8 @@ RETRY_SECONDS = 0.02
 """A commit's markers take a few ms; until they are written the next transaction cannot begin."""
 
 LOOK_AGAIN_SECONDS = 0.1
+TIMEOUT_MS_MIN = 1_000
+"""The least timeout of a request, however little is left."""
 CONNECTIONS = {
     "receive_message_max_bytes": 100_000_000,
     "reconnect_backoff_max_ms": 1_000,
@@ -156,8 +158,10 @@ class Brokers:
         while True:
             error: KafkaError
             try:
-                to = node if coordinator is None else await self._coordinator(coordinator)
-                answer = await self._answer(request(), to)
+                to = node
+                if coordinator is not None:
+                    to = await self._coordinator(coordinator, self._timeout_ms(deadline))
+                answer = await self._answer(request(), to, self._timeout_ms(deadline))
                 error_code = first_error(codes(answer))
                 if error_code is None:
                     return answer
@@ -170,20 +174,25 @@ class Brokers:
                 self.coordinators.pop(coordinator, None)
             await self.network.sleep(RETRY_SECONDS)
 
-    async def _answer(self, request: Any, node: int | None) -> Any:
+    def _timeout_ms(self, deadline: float) -> float:
+        """How long one request may take of what is left until then."""
+        left_ms = (deadline - time.monotonic()) * 1000
+        return min(self.request_ms, max(left_ms, TIMEOUT_MS_MIN))
+
+    async def _answer(self, request: Any, node: int | None, timeout_ms: float) -> Any:
         try:
-            return await self.manager.send(request, node)
+            return await self.manager.send(request, node, request_timeout_ms=timeout_ms)
         except NOT_SENT:
             raise
         except KafkaError:
             self.unanswered += 1
             raise
 
-    async def _coordinator(self, coordinator: Coordinator) -> int:
+    async def _coordinator(self, coordinator: Coordinator, timeout_ms: float) -> int:
         if coordinator not in self.coordinators:
             kind, key = coordinator
             request = FindCoordinatorRequest(key=key, key_type=kind.value, max_version=3)
-            answer = await self.manager.send(request)
+            answer = await self.manager.send(request, request_timeout_ms=timeout_ms)
             error = first_error([answer.error_code])
             if error is not None:
                 raise error

@@ -91,10 +91,12 @@ class PartitionRequests(ABC):
             self.failure = self.failure or error
 
     def _look_for_leaders(self) -> None:
+        asked = sorted(self.stale_topics)
+        self.stale_topics.clear()  # before: an answer that comes meanwhile may add some
         try:
-            self.brokers.find_leaders(sorted(self.stale_topics))
-            self.stale_topics.clear()
+            self.brokers.find_leaders(asked)
         except KafkaError as error:
+            self.stale_topics.update(asked)
             self._failed(error)
 
     def _send(self) -> None:

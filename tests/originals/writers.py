@@ -98,9 +98,7 @@ class ByOurs:
         self.transactional = bool(transactional_id)
 
     def send(self, topic: str, records: Sequence[Record]) -> None:
-        if not self.is_open:
-            self.producer.begin()
-            self.is_open = True
+        self.is_open = True
         partitions = [each.partition or 0 for each in records]
         for at in partitions:
             if not self.transactional:  # a new producer of the partition may begin anywhere

@@ -26,11 +26,15 @@ class Transaction:
 
 
 class Coordinators:
-    """All of them; what they know outlives a broker."""
+    """All of them; what they know outlives a broker.
 
-    def __init__(self, world, logs):
-        self.world, self.logs = world, logs
-        self.transactions, self.offsets, self.pending = {}, {}, {}
+    ``verifies``: whether groups ask about the transaction of an offset (KIP-890). Where not, they
+    take one that comes late, unless they have heard of a newer epoch.
+    """
+
+    def __init__(self, world, logs, *, verifies=True):
+        self.world, self.logs, self.verifies = world, logs, verifies
+        self.transactions, self.offsets, self.pending, self.heard = {}, {}, {}, {}
         self.producers = 1_000
 
     def init(self, name, timeout_ms, expected=(-1, -1)):
@@ -48,13 +52,15 @@ class Coordinators:
             return CONCURRENT, -1, -1
         if each.state == "Ongoing":
             each.epoch += 1
-            self._end(name, each, commit=False)
+            self._end(each, commit=False)
             return CONCURRENT, -1, -1
         each.epoch += 1
         each.timeout_s = timeout_ms / 1000
         each.state = "Empty"
         if each.epoch >= EPOCH_MAX:
             self.producers += 1
+            for pending in self.pending.values():  # what comes late now nothing would ever end
+                pending.pop(each.producer, None)
             each.producer, each.epoch = self.producers, 0
         return NONE, each.producer, each.epoch
 
@@ -94,7 +100,7 @@ class Coordinators:
             return error
         wanted = "Commit" if commit else "Abort"
         if each.state == "Ongoing":
-            self._end(name, each, commit=commit)
+            self._end(each, commit=commit)
             return NONE
         if each.state == "Complete" + wanted:
             return NONE
@@ -103,11 +109,14 @@ class Coordinators:
     def commit_offset(self, name, producer, group, offset, metadata):
         """TxnOffsetCommit: an error code."""
         each, error = self._known(name, producer)
-        if error:
+        if each is None or (error and self.verifies):
             return OLD_EPOCH
-        if each.state != "Ongoing" or group not in each.groups:
+        if producer[1] < self.heard.get((group, producer[0]), 0):
+            return OLD_EPOCH
+        if self.verifies and (each.state != "Ongoing" or group not in each.groups):
             return BAD_STATE
-        self.pending.setdefault(group, {})[name] = (offset, metadata)
+        self.heard[group, producer[0]] = producer[1]
+        self.pending.setdefault(group, {})[producer[0]] = (offset, metadata)
         return NONE
 
     def offset(self, group, *, stable):
@@ -127,21 +136,22 @@ class Coordinators:
         if each.state == "Ongoing" and each.number == number:
             self.world.note(f"Kafka aborts {name}, open for too long")
             each.epoch += 1
-            self._end(name, each, commit=False)
+            self._end(each, commit=False)
 
-    def _end(self, name, each, *, commit):
+    def _end(self, each, *, commit):
         each.state = "PrepareCommit" if commit else "PrepareAbort"
         left = [*sorted(each.partitions), *sorted(each.groups)]
         delays = [self.world.rng.expovariate(1 / MARKER_SECONDS) for _ in left]
         for place, delay in zip(left, delays, strict=True):
-            self.world.at(delay, lambda place=place: self._mark(name, each, place, commit=commit))
+            self.world.at(delay, lambda place=place: self._mark(each, place, commit=commit))
         self.world.at(max(delays, default=0) + 1e-4, lambda: self._ended(each, commit=commit))
 
-    def _mark(self, name, each, place, *, commit):
+    def _mark(self, each, place, *, commit):
         if isinstance(place, tuple):
             self.logs[place].end_transaction(each.producer, each.epoch, commit=commit)
             return
-        found = self.pending.get(place, {}).pop(name, None)
+        self.heard[place, each.producer] = each.epoch
+        found = self.pending.get(place, {}).pop(each.producer, None)
         if found is not None and commit:
             self.offsets[place] = found
 

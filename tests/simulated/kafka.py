@@ -46,7 +46,6 @@ class Kafka(Partitions):
         }
         self.ids = {topic: new_id(world.rng) for topic in topics}
         self.former = {}
-        self.coordinators = Coordinators(world, self.logs)
         self.homes = {}
         self.denied = set()
         self.limits, self.narrowed, self.refused = {}, {}, []
@@ -55,6 +54,7 @@ class Kafka(Partitions):
         self.delay = world.rng.choice(DELAYS)
         self.verifies = world.rng.random() < 0.5
         """Whether leaders ask the coordinator about the first batch of a transaction (KIP-890)."""
+        self.coordinators = Coordinators(world, self.logs, verifies=self.verifies)
 
     def fate(self, connection, request):
         """What the faults of now do to a request."""

@@ -36,8 +36,8 @@ class Connection:
         self.arrives = self.answers_at = self.world.now
         self.waiting, self.busy = deque(), False
 
-    def ask(self, request):
-        """Send a request; a future of its answer."""
+    def ask(self, request, seconds):
+        """Send a request; a future of its answer, which may take these seconds."""
         future = Future()
         self.number += 1
         number = self.number
@@ -48,7 +48,7 @@ class Connection:
         self.world.at(self.arrives - self.world.now, arrive)
         if fate.held is not None:
             fate.held.append(arrive)
-        self.network.process.post(REQUEST_SECONDS, lambda: self._late(number))
+        self.network.process.post(seconds, lambda: self._late(number, seconds))
         if fate.cut_s is not None:
             self.world.at(fate.cut_s, lambda: self.close("the connection was cut"))
         return future
@@ -66,9 +66,9 @@ class Connection:
     def _delay(self):
         return self.world.rng.expovariate(1 / self.kafka.delay)
 
-    def _late(self, number):
+    def _late(self, number, seconds):
         if number in self.asked and self.open:
-            self.close(f"no answer for {REQUEST_SECONDS} s")
+            self.close(f"no answer for {seconds:.1f} s")
 
     def _arrived(self, number, request, fate):
         self.waiting.append((number, request, fate))
@@ -175,7 +175,7 @@ class Manager:
             wait(DOWN_SECONDS)
         self.bootstrapped = True
 
-    def send(self, request, node=None, **_more):
+    def send(self, request, node=None, request_timeout_ms=REQUEST_SECONDS * 1000):
         """Send a request; a future of its answer."""
         network = self.network
         if self.closed:
@@ -189,7 +189,7 @@ class Manager:
             node = network.process.world.rng.choice(known if stays else up)
         if node not in network.connections:
             network.connections[node] = Connection(network, node)
-        return network.connections[node].ask(request)
+        return network.connections[node].ask(request, request_timeout_ms / 1000)
 
     def run(self, work, *arguments):
         """Run a coroutine to its end."""

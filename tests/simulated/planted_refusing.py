@@ -120,10 +120,10 @@ def states_have_no_names(put):
 @plant_in(refuses=True, part=1)
 def a_refusal_ends_with_its_part(put):
     """The next part of a batch begins with nothing refused, and its last one is committed."""
-    begin = BatchProducer.begin
+    end_part = PartitionWriter.end_part
 
-    def wrong(self):
-        self.refusals.clear()
-        begin(self)
+    def wrong(self, context, part):
+        end_part(self, context, part)
+        self.producer.refusals.clear()
 
-    put(BatchProducer, "begin", wrong)
+    put(PartitionWriter, "end_part", wrong)

@@ -118,7 +118,6 @@ def a_part_goes_on_in_a_session_that_was_not_answered(put):
     def wrong(self, context, part):
         self._send_progress(context, part)
         self.producer.finish()
-        self.producer.begin()
 
     put(PartitionWriter, "end_part", wrong)
 

@@ -266,13 +266,13 @@ def every_answer_counts_as_an_acknowledgement(put):
 @plant
 def numbers_of_batches_begin_again_with_each_transaction(put):
     """Kafka takes a new batch for one that it has."""
-    begin = BatchProducer.begin
+    finish = BatchProducer.finish
 
     def wrong(self):
-        begin(self)
+        finish(self)
         self.outbox.sequences.clear()
 
-    put(BatchProducer, "begin", wrong)
+    put(BatchProducer, "finish", wrong)
 
 
 @plant_in(needs="move the leader|restart broker|leaders move")

@@ -59,9 +59,6 @@ class FakeProducer:
     def confirm_progress(self):
         pass
 
-    def begin(self):
-        self.open, self.noted = [], None
-
     def write(self, topic, table, partitions, _added):
         self.topics.crash()
         values = table["value"].to_pylist()
@@ -86,6 +83,7 @@ class FakeProducer:
         self.topics.crash()
         self.refusals += [value for *_, value in self.open if value in self.topics.refused]
         if self.refusals:
+            self.open = []
             raise RecordsRefused([*self.refusals])
         self.topics.transactions.append(len(self.open))
         self._keep()

@@ -37,7 +37,6 @@ def newest(plan):
 def test_that_progress_is_gone_is_asked_of_who_is_in_charge(plan):
     """What was written meanwhile is aborted; the next session has nothing to wait for."""
     producer = writer_for(plan, 0, BatchContext("q", 0, True)).producer
-    producer.begin()
     producer.write(plan.output, *some_rows(0, 10))
     producer.confirm_progress()
     producer.confirm_progress()  # once is enough

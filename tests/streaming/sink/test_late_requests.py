@@ -9,13 +9,17 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
+from kafka.errors import NotCoordinatorError
 
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
+from streaming.errors import KafkaUnavailable
+from streaming.sink import producer
+from streaming.sink.claim import Claim
 from streaming.sink.producer import BatchProducer
 from streaming.sink.progress import Part
 from streaming.sink.refusals import RecordsRefused
-from streaming.sink.writer import PartitionWriter, writer_for
+from streaming.sink.writer import PartitionWriter, make_confirming, make_producer, writer_for
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.proxies import Proxies
 
@@ -128,6 +132,80 @@ def test_a_request_of_one_part_arrives_in_the_next(broker, proxies, plan):
     assert values(broker, plan) == ["a", "b", "c"]
 
 
+def test_an_abort_before_the_first_batch_arrives_behind_its_records(
+    broker, proxies, plan, monkeypatch
+):
+    """Who begins ends a transaction that hides its progress; what of that had no answer may come."""
+    monkeypatch.setattr(producer, "ENDED_SECONDS_MAX", 1.0)
+    other = make_confirming(plan, 0)
+    other.begin_session()
+    other._commit_offset(0, "")  # killed, and open until Kafka ends it
+    late = proxies.hold("EndTxn", 1)
+    cutting = cut_when(late, proxies)
+    writer = writer_for(plan, 0, context(0))
+    cutting.join()
+    with writer.batch(context(0)):
+        put(writer, "a")
+        writer.producer._send()
+        writer.producer.outbox.wait()
+        answers = proxies.watch("EndTxn", answers=True)
+        late.release()
+        answers.wait()
+    assert values(broker, plan) == ["a"]
+    assert make_producer(plan, 0).progress_left()[0] == 0
+
+
+def test_who_confirms_progress_leaves_nothing_that_may_come_late(proxies, plan):
+    """A late TxnOffsetCommit would hide the progress for good where Kafka is 3.6 or older."""
+    late = proxies.hold("TxnOffsetCommit", 1)
+    cutting = cut_when(late, proxies)
+    asking = make_confirming(plan, 0)
+    asking.begin_session()
+    before = asking.producer
+    assert asking.newest_progress() == (-1, "")
+    cutting.join()
+    assert asking.producer[1] > before[1], "the late one is of an older epoch"
+    late.release()
+    assert make_producer(plan, 0).progress_left() == (-1, "")
+
+
+def test_a_driver_that_fails_to_take_the_checkpoint_leaves_no_transaction_open(
+    proxies, plan, monkeypatch
+):
+    """Else it would wait for itself, for a minute, when it tries again."""
+    claim = Claim(plan)
+    claim.take()
+    ended = proxies.watch("EndTxn", answers=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchProducer, "_newest", fails)
+        with pytest.raises(KafkaUnavailable, match="moved"):
+            claim.take()
+    ended.wait()
+    claim.take()
+
+
+def fails(_producer):
+    raise NotCoordinatorError("moved")
+
+
+def test_a_limit_of_seconds_holds_for_one_request_too(broker, plan, monkeypatch):
+    """A broker that accepts a request and does not answer is given up on by then."""
+    writer = writer_for(plan, 0, context(0))
+    limits, manager = [], writer.producer.brokers.manager
+    send = manager.send
+
+    def noting(request, *node, request_timeout_ms=None):
+        limits.append((type(request).__name__, request_timeout_ms))
+        return send(request, *node, request_timeout_ms=request_timeout_ms)
+
+    monkeypatch.setattr(manager, "send", noting)
+    with pytest.raises(ZeroDivisionError):
+        fail_after(plan, lambda outbox: outbox.wait())
+    (limit,) = [each for name, each in limits if name.startswith("EndTxn")]
+    assert 0 < limit <= producer.ABORT_SECONDS_MAX * 1000
+    assert values(broker, plan) == []
+
+
 def fail_after(plan, send):
     """A batch that fails after its records have been sent."""
     writer = writer_for(plan, 0, context(0))
@@ -189,14 +267,14 @@ def test_refused_batches_of_which_one_may_still_come_are_aborted_by_the_next_ses
     monkeypatch, unanswered, ends
 ):
     """They took no sequence numbers: behind an abort of their own session Kafka would take one."""
-    producer, ended = BatchProducer.__new__(BatchProducer), []
-    producer.transactional, producer.refusals, producer.unanswered = True, ["refused"], 0
-    producer.added, producer.brokers = {("out", 0)}, SimpleNamespace(unanswered=0)
-    producer.outbox = SimpleNamespace(wait=lambda: None, unanswered=unanswered)
+    refusing, ended = BatchProducer.__new__(BatchProducer), []
+    refusing.transactional, refusing.refusals, refusing.unanswered = True, ["refused"], 0
+    refusing.is_open, refusing.brokers = True, SimpleNamespace(unanswered=0)
+    refusing.outbox = SimpleNamespace(wait=lambda: None, unanswered=unanswered)
     monkeypatch.setattr(BatchProducer, "_send", lambda _self: None)
     monkeypatch.setattr(
         BatchProducer, "_end", lambda _self, committed, **_: ended.append(committed)
     )
     with pytest.raises(RecordsRefused):
-        producer.finish()
+        refusing.finish()
     assert ended == ends

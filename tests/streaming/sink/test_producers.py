@@ -66,7 +66,6 @@ def test_a_transaction_that_was_left_open_is_ended_by_who_asks_for_the_progress(
     plan = make_plan(broker, topic_prefix, {"transaction.timeout.ms": 600_000})
     killed = writers.make_producer(plan, 0)
     killed.begin_session()
-    killed.begin()
     killed.write(plan.output, *some_rows(0, 10))
     killed.send_progress(0, "q digest all")
     assert writers.make_producer(plan, 0).progress_left() == (-1, "")
@@ -183,7 +182,6 @@ def test_a_batch_that_was_written_in_part_goes_on_or_is_taken_back(broker, topic
 def test_a_session_waits_for_what_another_one_left_open(plan):
     first, second = PartitionWriter(plan, 0), PartitionWriter(plan, 0)
     first.begin_session(BatchContext("q", 0))
-    first.producer.begin()
     first.producer.write(plan.output, *some_rows(0, 3_000))
     first.producer.send_progress(5, "q  all")
     assert not second.begin_session(BatchContext("q", 5)), "the progress was not committed"
