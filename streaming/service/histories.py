@@ -230,9 +230,11 @@ def _is_changed(checkpoint: Checkpoint) -> bool:
 
 def _mend(plan: Plan, checkpoint: Checkpoint, say: Callable[..., None]) -> None:
     for name in checkpoint.mend():
+        is_state = name.startswith("state/")
+        then = "an older snapshot of the state is used" if is_state else "its batch begins again"
         say(
             f"{plan.pipeline}: {name} in the checkpoint was not whole, as after a power cut. "
-            "It was removed; its batch begins again.",
+            f"It was removed; {then}.",
             event="mended",
             level="warning",
             pipeline=plan.pipeline,

@@ -41,11 +41,16 @@ ROW_CHECKSUMS = tuple(
 )
 """Each makes Spark hash all shuffled data, to detect that a repeated stage gave other data. Here a
 repeated stage reads the same records, as offsets fix them, but may cut packs elsewhere."""
+SNAPSHOT_REPAIR = "spark.sql.streaming.stateStore.autoSnapshotRepair"
+"""Passes over a damaged snapshot. There is one a minute at most, so 600 batches between two: with
+Spark's default it would not replay so many."""
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     NAMED_STATES: "2",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    f"{SNAPSHOT_REPAIR}.enabled": "true",
+    f"{SNAPSHOT_REPAIR}.maxChangeFileReplay": str(2**31 - 1),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     BATCH_BYTES: ROWS_BYTES,

@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pyarrow import fs
 
+from streaming.spark import snapshots
 from streaming.storage.files import Files, local_path
 from streaming.storage.syncing import METADATA, Syncing
 
@@ -76,12 +78,13 @@ class SparkFiles:
         return max((batch_ms(self.logged(int(number))) for number in numbers), default=0)
 
     def mend(self) -> list[str]:
-        """Remove what a power cut left torn, if nothing depends on it; return log entries' names.
+        """Remove what a power cut left torn, if nothing depends on it; return the files' names.
 
         Only the last entry of each log can be torn, as the others were synced. Without syncing more
         of them can be. A plan is removed if its predecessor is not done any more, and the state if
         no batch is. If the cause is not a power cut, the progress in Kafka shows it
-        (`streaming.service.histories`).
+        (`streaming.service.histories`). A snapshot of the state can be torn until a batch behind it
+        is done: the one before it, and all changes since, are there.
         """
         torn = []
         for log in ("commits", "offsets"):
@@ -95,13 +98,22 @@ class SparkFiles:
         if any(name.startswith("offsets/") for name in torn):
             self.forget_later_state()
         if self.done() < 0:
-            self._files.remove("state")
+            self._remove("state")
             is_there = self._files.kind(METADATA) == fs.FileType.File
             if is_there and not _is_json(self._files.read(METADATA)):
                 self._remove_logged(METADATA)
             if not is_there and self.planned() >= 0:  # it runs in a query of another name
                 torn.append(METADATA)
-        return torn
+        return torn + self._remove_torn_snapshots()
+
+    def _remove_torn_snapshots(self) -> list[str]:
+        if not self._files.local:
+            return []
+        folder = Path(local_path(self.location))
+        names = [str(each.relative_to(folder)) for each in snapshots.torn(folder / "state")]
+        for name in names:
+            self._remove_logged(name)
+        return names
 
     def forget_later_state(self) -> None:
         """Remove the state of batches after the last one that is done, which will run anew.
@@ -161,7 +173,13 @@ class SparkFiles:
     def _remove_logged(self, name: str) -> None:
         folder, slash, last = name.rpartition("/")
         for each in (name, f"{folder}{slash}.{last}.crc"):
-            self._files.remove(each)
+            self._remove(each)
+
+    def _remove(self, name: str) -> None:
+        """Remove a file or folder; a new one of its name may look like the one that was synced."""
+        self._files.remove(name)
+        if self._syncing is not None:
+            self._syncing.begin_again()
 
     def ends(self, batch: int) -> dict[str, Any]:
         """Return the end offsets of a planned batch, of all sources; empty for no batch.

@@ -43,6 +43,10 @@ class Syncing:
         self._known: dict[str, dict[str, int]] = {}
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="sync")
 
+    def begin_again(self) -> None:
+        """Take nothing for synced: a file system gives a removed file's inode to the next one."""
+        self._known.clear()
+
     def query_id(self) -> None:
         """Sync the file with the query's id, and the way to it; once for each start."""
         if not self._known:

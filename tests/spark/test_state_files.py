@@ -8,14 +8,20 @@ import uuid
 import pytest
 
 from streaming.disciplines.state_row import FORMATS_READ, STATE_FORMAT
+from streaming.spark.spark_files import state_version
 from tests.kafka_helpers import Record, create_topics, produce, read_all
-from tests.service_helpers import channel_topics, inspect, run_once, write_config
+from tests.service_helpers import Service, channel_topics, inspect, run_once, write_config
 from tests.warm import warm
 
 pytestmark = pytest.mark.timeout(900)
 NAMED = re.compile(r"\d+_[0-9a-f-]{36}\.changelog")
 LABELS_EACH = 3
 LIMIT_S = 300
+OFTEN = """"spark.sql.streaming.stateStore.maintenanceInterval" = "200ms"
+"spark.sql.streaming.stateStore.minDeltasForSnapshot" = "2"
+"spark.sql.streaming.minBatchesToRetain" = "2"
+"""
+"""Snapshots of the state, and removing what is before them."""
 
 
 def pipeline(broker, folder, prefix):
@@ -88,3 +94,45 @@ def test_a_checkpoint_of_the_older_format_goes_on_and_moves(broker, topic_prefix
     order(broker, config, topic_prefix, 2)
     assert all(NAMED.fullmatch(each.name) for each in states(new / "p"))
     assert json.loads((new / "p" / "identity.json").read_text())["format"] == STATE_FORMAT
+
+
+def test_a_snapshot_that_a_power_cut_tore_is_passed_over(broker, topic_prefix, tmp_path):
+    """Spark uploads it between batches, before anything is synced; changes of before are gone."""
+    config = pipeline(broker, tmp_path, topic_prefix)
+    config.write_text(config.read_text().replace("[spark]\n", f"[spark]\n{OFTEN}"))
+    root = tmp_path / "checkpoints" / "p"
+    parts = iter(range(100))
+    with Service(config) as service:
+        while not is_purged(root):
+            order_live(broker, topic_prefix, next(parts), service)
+        service.stop()
+    torn = [newest.with_suffix(".zip") for newest in newest_changes(root)]
+    for each in torn:
+        each.write_bytes(b"")
+        each.with_name(f".{each.name}.crc").unlink(missing_ok=True)
+    order(broker, config, topic_prefix, next(parts))
+    assert not any(each.exists() for each in torn)
+
+
+def order_live(broker, prefix, part, service):
+    labels = range(LABELS_EACH * part, LABELS_EACH * (part + 1))
+    rows = [Record(b"k%d" % key, b"v", [("label", b"%d" % n)]) for key in range(9) for n in labels]
+    produce(broker.bootstrap, f"{prefix}in", rows)
+    wanted = 9 * labels.stop
+    service.until(lambda: len(read_all(broker.bootstrap, f"{prefix}out")) == wanted, LIMIT_S)
+
+
+def newest_changes(root):
+    """The last version's changes of each partition."""
+    found = {}
+    for each in states(root):
+        found.setdefault(each.parent, []).append((state_version(each.name), each))
+    return [max(some)[1] for some in found.values()]
+
+
+def is_purged(root):
+    """Whether each partition has a snapshot, and no changes of its first version any more."""
+    return bool(states(root)) and all(
+        list(newest.parent.glob("*.zip")) and not list(newest.parent.glob("1_*.changelog"))
+        for newest in newest_changes(root)
+    )
