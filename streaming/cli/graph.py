@@ -46,8 +46,8 @@ def graph(
     given. docs/groups-graph.md explains how to read it.
 
     With --running: the current groups, read from the events topic, with each group's number of
-    messages, counted in the input, and the next numbers of the first 100 overlaps, from the last
-    batch's status. The service need not run.
+    messages, counted in the input, and (in the order of the batch) the next numbers of the first
+    100 overlaps, from the last batch's status. The service need not run.
 
     Exit status: 0; 2 the configuration or the call is wrong, or the picture would be too large.
 

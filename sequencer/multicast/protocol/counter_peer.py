@@ -112,9 +112,8 @@ class GlobalCounter(Party):
             missing = tuple(h for h in holders if h not in request.receivers)
         if missing or not (request.plain or len(gone) < len(request.nodes)):
             return Assigned(request.transaction, COUNTER, None, gone, dead, missing)
-        for node in request.handles:
-            if node not in dead:
-                self.nodes.add_holders(node, request.receivers)
+        alive = [node for node in request.handles if node not in dead]
+        self.nodes.add_holders(alive, request.receivers)
         self.value += 1
         stamp = Stamp(self.value, request.transaction.sender)
         if request.destroys is not None:

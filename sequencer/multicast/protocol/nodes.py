@@ -96,18 +96,20 @@ class OwnedNodes:
                 raise LimitError(f"{self.owner}: too many messages wait for {node}'s destruction")
             record.waiting.append(asker)
             return False
-        self.add_holders(node, holders)
+        self.add_holders([node], holders)
         return True
 
-    def add_holders(self, node: str, holders: Iterable[str]) -> None:
-        """Note that these peers have a handle, or may get one. LimitError: none was added."""
-        record, more = self._get(node), dict.fromkeys(holders)
-        if len(record.holders) + len(more.keys() - record.holders.keys()) > self.holders_max:
-            raise LimitError(
-                f"{self.owner}: node {node} may have {self.holders_max} holders; none was added"
-            )
-        for holder in more:
-            record.holders[holder] = record.holders.get(holder, 0) + 1
+    def add_holders(self, nodes: Iterable[str], holders: Iterable[str]) -> None:
+        """Note that these peers have handles, or may get them. LimitError: none was added."""
+        records, more = {node: self._get(node) for node in nodes}, dict.fromkeys(holders)
+        for node, record in records.items():
+            if len(record.holders) + len(more.keys() - record.holders.keys()) > self.holders_max:
+                raise LimitError(
+                    f"{self.owner}: node {node} may have {self.holders_max} holders; none was added"
+                )
+        for record in records.values():
+            for holder in more:
+                record.holders[holder] = record.holders.get(holder, 0) + 1
 
     def let_go(self, node: str, holder: str, count: int) -> None:
         """Take back registrations of a peer; nothing happens where the node is gone."""

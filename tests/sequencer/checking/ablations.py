@@ -160,7 +160,7 @@ class AnswersAtOnce(OwnedNodes):
     def register(self, node, holders, asker):
         del asker
         if self.destroyed(node) is None:
-            self.add_holders(node, holders)
+            self.add_holders([node], holders)
         return True
 
 

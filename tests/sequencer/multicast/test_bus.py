@@ -153,6 +153,22 @@ def test_holders_nodes_and_flights_are_limited(bus_type):
     assert names(bus, "Q") == ["a"]
 
 
+def test_a_message_refused_for_one_handle_makes_no_holders_of_another():
+    """Else the counter kept somebody as a holder who never got a handle, and never lets go."""
+    bus = CounterBus(Limits(holders_max=1))
+    for node in "mn":
+        bus.create_node(node, "R")
+    bus.send("a", "P", ["Q"], ["@n"])
+    bus.run()
+    both = bus.send("b", "P", ["T"], ["@m", "@n"])
+    bus.run()
+    assert both.refusal.reason == Refusal.NO_ROOM
+    fits = bus.send("c", "P", ["S"], ["@m"])
+    bus.run()
+    assert fits.refusal is None
+    assert names(bus, "S") == ["c"]
+
+
 def test_handles_on_the_way_to_a_peer_are_limited():
     bus = ClockBus(Limits(handles_max=1))
     bus.create_node("n", "R")
