@@ -39,17 +39,15 @@ ROW_CHECKSUMS = tuple(
     f"spark.sql.shuffle.orderIndependentChecksum.{name}"
     for name in ("enabled", "enableFullRetryOnMismatch", "enableQueryLevelRollbackOnMismatch")
 )
-"""Each makes Spark hash all shuffled data, to detect that a repeated stage gave other data. Here a
-repeated stage reads the same records, as offsets fix them, but may cut packs elsewhere."""
+"""Each makes Spark hash all shuffled data, to see whether a repeated stage gave other data. Here it
+reads the same records, as offsets fix them, but may cut packs elsewhere."""
 SNAPSHOT_REPAIR = "spark.sql.streaming.stateStore.autoSnapshotRepair"
-"""Passes over a damaged snapshot. There is one a minute at most, so 600 batches between two: with
-Spark's default it would not replay so many."""
+"""Passes over a damaged snapshot; by default not if 500 batches or more, a minute's, are behind."""
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     NAMED_STATES: "2",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    f"{SNAPSHOT_REPAIR}.enabled": "true",
     f"{SNAPSHOT_REPAIR}.maxChangeFileReplay": str(2**31 - 1),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
@@ -63,13 +61,10 @@ SESSION = {
 }
 """Settings of every session; without them the guarantees or the speed do not hold.
 
-Spark can write a checksum beside each file of a state that has a name: twice as many files to sync.
-Hadoop's local files have checksums already; HDFS and object stores check what they keep.
-
-Under ANSI rules a value that cannot be cast would stop the job; without them it is null, and the
-record is rejected.
+Hadoop's local files have checksums; HDFS and object stores check what they keep. Spark's own would
+be twice as many files to sync. Under ANSI rules a value that cannot be cast would stop the job;
+without them it is null, and the record is rejected.
 """
-
 
 PYTHON_WORKERS = {
     "spark.python.daemon.module": "streaming.spark.worker_entry",

@@ -17,7 +17,7 @@ from zipfile import BadZipFile, ZipFile
 LISTED = (("sstFiles", "SSTs", "dfsSstFileName"), ("logFiles", "logs", "dfsLogFileName"))
 """In a snapshot's metadata: lists of files, their folders, and their names there."""
 CHECKSUM_HEAD, CHECKSUM, CHECKED = 8, 4, 512
-"""Bytes of Hadoop's checksum file: its head, and a checksum for so many bytes each."""
+"""Bytes of Hadoop's checksum file: its head, a checksum, and what one is of."""
 DAMAGE = (BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, zlib.error)
 
 
