@@ -28,6 +28,8 @@ ALL = (
 """Modules whose plants are among `PLANTS`."""
 BROKEN = re.compile("TypeError|AttributeError|NameError")
 """What a plant raises that was written for another service."""
+OWN = "<locals>."
+"""In an error that says that what a plant puts in is called otherwise than it was written for."""
 SAID_MAX = 100
 
 
@@ -43,6 +45,7 @@ def found(name, first, seeds, seconds=math.inf):
                 break
             faults, history = run(seed, aim=AIMS[name])
             broken = [line for line in history.world.log if BROKEN.search(line)]
+            broken += [each for each in history.service.surprises if OWN in each]
             assert not broken, f"{name} does not fit to the service any more: {broken[0]}"
             if faults:
                 return {"seed": seed, "seeds": seed + 1 - first, "said": short(faults[0])}

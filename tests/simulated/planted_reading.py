@@ -28,10 +28,10 @@ def each_batch_passes_over_its_first_record(put):
     """An offset is taken for the last one that was read."""
     ranges = reader.ranges
 
-    def wrong(start, end, numbers):
+    def wrong(*given):
         return [
             dataclasses.replace(each, first=each.first + (each.first > 0))
-            for each in ranges(start, end, numbers)
+            for each in ranges(*given)
         ]
 
     put(reader, "ranges", wrong)
@@ -191,8 +191,8 @@ def a_file_is_removed_a_batch_early(put):
     """A file that this batch leaves without a use goes before the batch is done."""
     after = HeldRecords.after
 
-    def wrong(self, *arguments):
-        found = after(self, *arguments)
+    def wrong(self, *arguments, **named):
+        found = after(self, *arguments, **named)
         if found.files is not None:
             found.files.remove(found.gone)
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from streaming.disciplines.inquiries import Inquiries
 from streaming.disciplines.undelivered import Dropping, LeavingOut
-from streaming.service.query import Carrier
+from streaming.service.query import FINDING, Carrier
 from streaming.sink import outbox
 from streaming.sink.producer import BatchProducer
 from streaming.sink.refusals import sorted_out
@@ -47,7 +47,8 @@ def only_the_newest_refusals_count(put):
     again = Carrier._again
 
     def wrong(self, context, found):
-        return again(self, context, {name: some[-1:] for name, some in found.items()})
+        newest = {FINDING: found[FINDING][-1:]} if FINDING in found else {}
+        return again(self, context, {**found, **newest})
 
     put(Carrier, "_again", wrong)
 

@@ -184,8 +184,8 @@ def nobody_is_fenced(put):
     """Each attempt has a transactional id of its own."""
     init = BatchProducer.__init__
 
-    def wrong(self, *arguments):
-        init(self, *arguments)
+    def wrong(self, *arguments, **named):
+        init(self, *arguments, **named)
         self.id = f"{self.id}-{world.current().process.name}"
 
     put(BatchProducer, "__init__", wrong)
