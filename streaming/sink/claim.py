@@ -92,9 +92,9 @@ class Claim:
     def _take(self) -> None:
         with self._producer.errors("take the checkpoint"):
             self._producer.begin_session()
-            self._own.append(self._producer.producer)
             self._first = self._first or self._producer.producer
             noted = self._producer.progress()[1]
+            self._own.append(self._producer.producer)  # asking may have begun another session
             self._require_untaken(noted)
         self._commit(0)  # only the coordinator in charge takes it: before, who answered may not be
         if not self._has_taken:

@@ -68,6 +68,22 @@ def test_who_is_overtaken_while_it_begins_does_not_take_it_back(broker, topic_pr
     second.renew(1)
 
 
+def test_a_session_that_begins_while_the_progress_is_asked_is_its_own(broker, topic_prefix):
+    """As where a request of who ends a transaction that hides the progress had no answer."""
+    create_topics(broker.bootstrap, {f"{topic_prefix}events": 1})
+    mine = claim(broker, topic_prefix)
+    mine.take()
+    progress = mine._producer.progress
+
+    def renewing():
+        mine._producer.begin_session()
+        return progress()
+
+    mine._producer.progress = renewing
+    for _ in range(3):
+        mine.take()
+
+
 def test_who_was_idle_for_so_long_that_kafka_has_forgotten_it_goes_on(
     broker, topic_prefix, monkeypatch
 ):
