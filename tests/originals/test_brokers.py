@@ -9,8 +9,10 @@ from contextlib import ExitStack, closing
 import pytest
 
 from streaming.disciplines.plan import BatchContext, Plan
+from streaming.service.standing import progress_of
 from streaming.sink import producer
-from streaming.sink.writer import make_producer, writer_for
+from streaming.sink.producer import BatchProducer
+from streaming.sink.writer import make_confirming, make_producer, writer_for
 from tests.kafka_helpers import Record, create_topics, make_topic, produce, read_all
 from tests.originals.brokers import VERSIONS, broker_of
 from tests.originals.comparing import all_alike, contents, write
@@ -71,6 +73,29 @@ def late_progress(bootstrap, stack):
     answers.wait()
     assert make_producer(plan, 0).progress_left()[0] == 0
     assert progress_after(plan, 1) == 1
+    late_confirmation(plan, proxies)
+
+
+def late_confirmation(plan, proxies):
+    """The same of who confirms the progress; and a start finds what an earlier one left so."""
+    for ask in (BatchProducer.newest_progress, as_before):
+        late = proxies.hold("TxnOffsetCommit", 1)
+        asking = make_confirming(plan, 0)
+        asking.begin_session()
+        with ThreadPoolExecutor(1) as meanwhile:
+            cut = meanwhile.submit(lambda late=late: (late.wait(), proxies.cut()))
+            ask(asking)
+            cut.result(60)
+        time.sleep(1.0)
+        answers = proxies.watch("TxnOffsetCommit", answers=True)
+        late.release()
+        answers.wait()
+        assert progress_of(plan, 0, confirmed=False).batch == 1
+
+
+def as_before(asking):
+    asking._commit_offset(0, "")
+    asking._end(committed=False)
 
 
 def progress_after(plan, batch):
