@@ -239,7 +239,7 @@ class KafkaReader:
             return most
         first = self._look_at_sizes(there)
         count = min(filter(None, (count, most, max(int(size_max / first), 1))))
-        for _ in range(LOOKS_MAX):
+        for _ in range(LOOKS_MAX if count > 1 else 0):
             chosen = self._there(start, self._cut(start, whole, count))
             later = [self._look_at_sizes(chosen, share) for share in (0.5, 1.0)]
             self._offset_bytes = (first + sum(later)) / 3
