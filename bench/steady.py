@@ -79,7 +79,6 @@ def send(bootstrap, topic, rate):
     settings = own_settings({"bootstrap.servers": bootstrap, "compression.type": "lz4"})
     producer = BatchProducer(settings, None, topic, topic)
     producer.begin_session()
-    producer.begin()
     producer.brokers.connect(60)
     text, rng = flights(), np.random.default_rng(1)
     rest = SIZE - TIME - LABEL - CHANNEL
@@ -105,7 +104,6 @@ def send(bootstrap, topic, rate):
         )
         producer.write(topic, rows, places[channels], [("label", pa.array(labels))])
         producer.finish()
-        producer.begin()
         sent = due
 
 

@@ -152,13 +152,15 @@ class BatchProducer:
         A transaction that it left open is ended: Kafka says nothing before that, and would wait for
         as long as it may take. Not at once, as its last request may be on its way.
         """
-        try:
-            return self._progress(stable=True, seconds=LEFT_OPEN_SECONDS)
-        except UnstableOffsetCommitError:
-            self.begin_session()
-        except KafkaError as error:
-            if not error.retriable:
-                raise
+        for seconds in (LEFT_OPEN_SECONDS, ENDED_SECONDS_MAX, SECONDS_MAX):
+            try:
+                return self._progress(stable=True, seconds=seconds)
+            except UnstableOffsetCommitError:
+                break
+            except KafkaError as error:
+                if not error.retriable or seconds == SECONDS_MAX:
+                    raise
+        self.begin_session()
         return self.progress()
 
     def _progress(
@@ -198,10 +200,7 @@ class BatchProducer:
             self._require_newest()
 
     def confirm_progress(self) -> None:
-        """Raise a retriable KafkaError where the progress that was read is not the newest.
-
-        What was written in the transaction is aborted.
-        """
+        """Retriable KafkaError where the progress that was read is not the newest; it aborts."""
         if self.found is not None:
             self._send()
             self.outbox.wait()

@@ -210,6 +210,12 @@ class KafkaReader:
         self._offset_bytes = size / sum(map(len, there))
         return self._offset_bytes
 
+    def _look_behind(self, there: list[Range], share: float, otherwise: float) -> float:
+        try:
+            return self._look_at_sizes(there, share)
+        except InputDamaged:  # a smaller batch may not read it; who reads it says so
+            return otherwise
+
     def close(self) -> None:
         """Close the connections."""
         self.brokers.close()
@@ -241,7 +247,7 @@ class KafkaReader:
         count = min(filter(None, (count, most, max(int(size_max / first), 1))))
         for _ in range(LOOKS_MAX if count > 1 else 0):
             chosen = self._there(start, self._cut(start, whole, count))
-            later = [self._look_at_sizes(chosen, share) for share in (0.5, 1.0)]
+            later = [self._look_behind(chosen, share, first) for share in (0.5, 1.0)]
             self._offset_bytes = (first + sum(later)) / 3
             if count * self._offset_bytes <= size_max * NEARLY:
                 break

@@ -8,6 +8,8 @@ batches: until the next batch syncs the state, a power cut may take their conten
 from __future__ import annotations
 
 import json
+import re
+import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,26 +18,44 @@ from zipfile import BadZipFile, ZipFile
 
 LISTED = (("sstFiles", "SSTs", "dfsSstFileName"), ("logFiles", "logs", "dfsLogFileName"))
 """In a snapshot's metadata: lists of files, their folders, and their names there."""
-CHECKSUM_HEAD, CHECKSUM, CHECKED = 8, 4, 512
-"""Bytes of Hadoop's checksum file: its head, a checksum, and what one is of."""
+CHECKSUM_HEAD, CHECKSUM_MARK, CHECKSUM = struct.Struct(">4sI"), b"crc\0", 4
+"""Hadoop's checksum file begins with a mark and the bytes that one checksum is of."""
 DAMAGE = (BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, zlib.error)
+FIRST_CHANGES = "1[._]*changelog"
 
 
 def torn(state: Path) -> Iterator[Path]:
-    """Yield the snapshots below a folder that are not whole."""
-    return (each for each in sorted(state.glob("*/*/*.zip")) if not _is_whole(each))
+    """Yield the snapshots below a folder that are not whole, and that can be done without.
+
+    An older one is whole, or all changes from the first on are there: a power cut leaves no other.
+    """
+    for partition in sorted(state.glob("*/*")):
+        is_whole = any(partition.glob(FIRST_CHANGES))
+        for each in sorted(partition.glob("*.zip"), key=_version):
+            if _is_whole(each):
+                is_whole = True
+            elif is_whole:
+                yield each
+
+
+def _version(snapshot: Path) -> int:
+    number = re.match(r"\d+", snapshot.name)
+    return int(number[0]) if number else 0
 
 
 def _is_whole(snapshot: Path) -> bool:
+    """Whether it is; so is what cannot be read, or is gone meanwhile: who needs it says so."""
     try:
         with ZipFile(snapshot) as zipped:
             if zipped.testzip() is not None:
                 return False
             _, _, metadata = zipped.read("metadata").partition(b"\n")
-        listed = [*_listed(json.loads(metadata), snapshot.parent)]
+        own = snapshot, snapshot.stat().st_size
+        return all(_has(*each) for each in [*_listed(json.loads(metadata), snapshot.parent), own])
     except DAMAGE:
         return False
-    return all(_has(path, size) for path, size in [*listed, (snapshot, snapshot.stat().st_size)])
+    except OSError:
+        return True
 
 
 def _listed(metadata: Any, folder: Path) -> Iterator[tuple[Path, int]]:
@@ -49,7 +69,12 @@ def _has(path: Path, size: int) -> bool:
     try:
         if path.stat().st_size != size:
             return False
-        checksums = path.with_name(f".{path.name}.crc").stat().st_size
+        checksums = path.with_name(f".{path.name}.crc").read_bytes()
     except FileNotFoundError:
         return path.exists()
-    return checksums == CHECKSUM_HEAD + CHECKSUM * -(-size // CHECKED)
+    if len(checksums) < CHECKSUM_HEAD.size:
+        return False
+    mark, each = CHECKSUM_HEAD.unpack_from(checksums)
+    if mark != CHECKSUM_MARK or each == 0:
+        return False
+    return bool(len(checksums) == CHECKSUM_HEAD.size + CHECKSUM * -(-size // each))

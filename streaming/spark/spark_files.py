@@ -34,6 +34,7 @@ class SparkFiles:
         self.location = location
         self._files = Files(location, spark, synced=synced)
         self._syncing = Syncing(local_path(location)) if self._files.local else None
+        self._looked_at_snapshots = False
 
     def has_only(self, *names: str) -> bool:
         """Return whether there are no other files or folders than these."""
@@ -107,8 +108,9 @@ class SparkFiles:
         return torn + self._remove_torn_snapshots()
 
     def _remove_torn_snapshots(self) -> list[str]:
-        if not self._files.local:
-            return []
+        if not self._files.local or self._looked_at_snapshots:
+            return []  # no power cut lies between two starts of one process
+        self._looked_at_snapshots = True
         folder = Path(local_path(self.location))
         names = [str(each.relative_to(folder)) for each in snapshots.torn(folder / "state")]
         for name in names:

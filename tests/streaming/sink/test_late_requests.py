@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from kafka.errors import NotCoordinatorError
+from kafka.errors import NotCoordinatorError, RequestTimedOutError
 
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
@@ -182,6 +182,24 @@ def test_a_driver_that_fails_to_take_the_checkpoint_leaves_no_transaction_open(
             claim.take()
     ended.wait()
     claim.take()
+
+
+def test_a_slow_first_answer_does_not_keep_a_start_from_ending_what_was_left(plan, monkeypatch):
+    """Who has no session cannot end it."""
+    killed = make_producer(plan, 0)
+    killed.begin_session()
+    killed.send_progress(0, "q digest all")
+    asked, ask = [], BatchProducer._progress
+
+    def slow(self, *, stable, seconds=producer.SECONDS_MAX, node=None):
+        asked.append(seconds)
+        if len(asked) == 1:
+            raise RequestTimedOutError("slow")
+        return ask(self, stable=stable, seconds=min(seconds, 1.0), node=node)
+
+    monkeypatch.setattr(BatchProducer, "_progress", slow)
+    assert make_producer(plan, 0).progress_left() == (-1, "")
+    assert asked[:2] == [producer.LEFT_OPEN_SECONDS, producer.ENDED_SECONDS_MAX]
 
 
 def fails(_producer):

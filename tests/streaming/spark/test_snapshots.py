@@ -28,13 +28,15 @@ def snapshot(tmp_path):
         zipped.writestr("CURRENT", "MANIFEST-000005\n")
         zipped.writestr("metadata", "v1\n" + json.dumps(LISTS))
     with_checksum(path, path.read_bytes())
+    (folder / "1_beef.changelog").write_bytes(b"changes")
     return path
 
 
-def with_checksum(path, content):
+def with_checksum(path, content, each=512):
     path.write_bytes(content)
     checksums = path.with_name(f".{path.name}.crc")
-    checksums.write_bytes(bytes(8 + 4 * -(-len(content) // 512)))
+    sums = bytes(4 * -(-len(content) // each))
+    checksums.write_bytes(b"crc\0" + each.to_bytes(4, "big") + sums)
 
 
 def cut(path, size):
@@ -62,10 +64,32 @@ def test_a_torn_one_is_removed_by_the_next_start(tmp_path, snapshot, name, size)
     for log in ("offsets", "commits"):
         (tmp_path / "p" / log).mkdir()
         (tmp_path / "p" / log / "59").write_text('v1\n{"batchTimestampMs":1}\n{}')
-    assert checkpoint.mend() == ["state/0/1/60_c0ffee.zip"]
+    assert checkpoint.mend() == ["state/0/1/60_c0ffee.zip"], "the changes of before are all there"
     assert not snapshot.exists()
     assert not snapshot.with_name(".60_c0ffee.zip.crc").exists()
     assert checkpoint.mend() == []
+
+
+def test_another_size_of_hadoop_s_blocks_is_no_damage(tmp_path, snapshot):
+    """`spark.hadoop.file.bytes-per-checksum`."""
+    with_checksum(snapshot.parent / "SSTs" / "1-a.sst", bytes(1_243), each=4_096)
+    assert not list(snapshots.torn(tmp_path / "p" / "state"))
+
+
+def test_what_nothing_stands_in_for_stays(tmp_path, snapshot):
+    """A power cut does not do that; what did may be mended by hand."""
+    older = snapshot.with_name("50_cafe.zip")
+    shutil.copy(snapshot, older)
+    (snapshot.parent / "1_beef.changelog").unlink()
+    cut(snapshot, 40)
+    assert list(snapshots.torn(tmp_path / "p" / "state")) == [snapshot]
+    cut(older, 40)
+    assert not list(snapshots.torn(tmp_path / "p" / "state"))
+
+
+def test_one_that_spark_removes_meanwhile_is_not_torn(snapshot):
+    snapshot.unlink()
+    assert snapshots._is_whole(snapshot)
 
 
 def test_what_it_lists_has_to_be_there(tmp_path, snapshot):
