@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
 LOOKS, LOOK_SECONDS = 4, 1.0
 WAKING_TICKS = 2
-UNKNOWN_BYTES = 100_000.0
-"""How large records are is looked at where as many as are left would come to a batch's limit if
-each took this much, or what they last took: some milliseconds, which small batches are spared."""
+LOOK_RECORDS, UNKNOWN_BYTES = 10_000, 100_000.0
+"""How large records are is looked at where this many are left to read, or where as many as are left
+would come to a batch's limit if each took this much, or what they last took: some milliseconds,
+which small batches are spared."""
 LOOKS_MAX = 3
 """So often a batch is made smaller, as its later records are larger."""
 
@@ -241,7 +242,8 @@ class KafkaReader:
         most, size_max = self.reading.limits.records_now(), self.reading.limits.size
         there = self._there(start, whole)
         count = sum(map(len, there))
-        if not size_max or count * max(UNKNOWN_BYTES, self._offset_bytes) < size_max:
+        may_be = count * max(UNKNOWN_BYTES, self._offset_bytes)
+        if not size_max or not count or (count < LOOK_RECORDS and may_be < size_max):
             return most
         first = self._look_at_sizes(there)
         count = min(filter(None, (count, most, max(int(size_max / first), 1))))

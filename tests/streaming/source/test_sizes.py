@@ -14,12 +14,11 @@ from streaming.source.reader import Inputs, KafkaReader
 from streaming.wire.bounds import LATEST
 from streaming.wire.fetched import fetched
 from streaming.wire.record_batch import CHECKED, HEAD
-from tests.kafka_helpers import Record, produce, wait_for_records
+from tests.kafka_helpers import SECONDS_MAX, Record, produce, wait_for_records
 from tests.streaming.source.helpers import offsets
 from tests.streaming.source.readings import reading_of
 
 SMALL, LARGE = 200, 40_000
-SECONDS_MAX = 60
 
 
 def whole(brokers, topic):
@@ -105,6 +104,9 @@ def test_sizes_are_looked_at_where_they_may_matter(broker, topic, batch_of, monk
     assert batch_of(Limits(1_000, 9_000_000)) == 100
     shares = [share for _, _, share in looked]
     assert shares == [0.0, 0.5, 1.0], "with 100,000 bytes each they might be too many"
+    monkeypatch.setattr(reader, "LOOK_RECORDS", 100)
+    assert batch_of(Limits(1_000, 200_000_000)) == 100
+    assert len(looked) == 6
 
 
 @pytest.fixture
