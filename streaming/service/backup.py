@@ -28,7 +28,7 @@ from streaming.durable import sync, sync_all
 from streaming.errors import ConfigError, JobFailed, StorageUnavailable
 from streaming.service import behind, last_said
 from streaming.service.checkpoint import DECISIONS, HOLDER, LOCK, STATUS, WAITING, Checkpoint
-from streaming.spark.spark_files import state_version
+from streaming.spark.snapshots import state_version
 from streaming.storage.files import local_path
 
 TRIES_MAX = 100

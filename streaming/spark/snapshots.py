@@ -22,6 +22,14 @@ CHECKSUM_HEAD, CHECKSUM_MARK, CHECKSUM = struct.Struct(">4sI"), b"crc\0", 4
 """Hadoop's checksum file begins with a mark and the bytes that one checksum is of."""
 DAMAGE = (BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, zlib.error)
 FIRST_CHANGES = "1[._]*changelog"
+VERSIONED = re.compile(r"(\d+)(_[^.]*)?\.(zip|changelog|delta|snapshot)")
+"""Names of Spark's state stores: the state after batch N is version N + 1."""
+
+
+def state_version(name: str) -> int | None:
+    """Return the version that a file of the state belongs to; None where it is of no single one."""
+    found = VERSIONED.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 def torn(state: Path) -> Iterator[Path]:
@@ -31,16 +39,11 @@ def torn(state: Path) -> Iterator[Path]:
     """
     for partition in sorted(state.glob("*/*")):
         is_whole = any(partition.glob(FIRST_CHANGES))
-        for each in sorted(partition.glob("*.zip"), key=_version):
+        for each in sorted(partition.glob("*.zip"), key=lambda each: state_version(each.name) or 0):
             if _is_whole(each):
                 is_whole = True
             elif is_whole:
                 yield each
-
-
-def _version(snapshot: Path) -> int:
-    number = re.match(r"\d+", snapshot.name)
-    return int(number[0]) if number else 0
 
 
 def _is_whole(snapshot: Path) -> bool:

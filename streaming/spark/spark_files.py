@@ -14,17 +14,9 @@ from typing import Any
 from pyarrow import fs
 
 from streaming.spark import snapshots
+from streaming.spark.snapshots import state_version
 from streaming.storage.files import Files, local_path
 from streaming.storage.syncing import METADATA, Syncing
-
-VERSIONED = re.compile(r"(\d+)(_[^.]*)?\.(zip|changelog|delta|snapshot)")
-"""Names of Spark's state stores: the state after batch N is version N + 1."""
-
-
-def state_version(name: str) -> int | None:
-    """Return the version that a file of the state belongs to; None where it is of no single one."""
-    found = VERSIONED.fullmatch(name)
-    return int(found[1]) if found else None
 
 
 class SparkFiles:

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from streaming.disciplines.state_row import FORMATS_READ, STATE_FORMAT
-from streaming.spark.spark_files import state_version
+from streaming.spark.snapshots import state_version
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import Service, channel_topics, inspect, run_once, write_config
 from tests.warm import warm
