@@ -27,6 +27,7 @@ from streaming.storage.files import Files
 
 MOTO = "moto[server]==5.2.5"
 FAKE_GCS = "github.com/fsouza/fake-gcs-server@v1.56.1"
+MOTO_SERVER = Path(__file__).with_name("moto_server.py")
 IVY_HDFS = Path(__file__).with_name("ivy-hdfs.xml")
 START_SECONDS_MAX = 60
 END_SECONDS_MAX = 30
@@ -92,7 +93,7 @@ class S3(Storage):
         return f"s3a://{BUCKET}/{name}"
 
     def _start(self) -> None:
-        self._run(_moto(), "-H", HOST, "-p", str(self.port))
+        self._run(_moto(), str(MOTO_SERVER), HOST, str(self.port), str(self.folder))
         fs.S3FileSystem(
             endpoint_override=f"{HOST}:{self.port}",
             scheme="http",
@@ -101,6 +102,20 @@ class S3(Storage):
             region="us-east-1",
             allow_bucket_creation=True,
         ).create_dir(BUCKET)
+
+    def refuse(self, pattern: str) -> None:
+        """Take no write of objects whose paths have the pattern, from now on; "": take all."""
+        refused, written = self.folder / "refused", self.folder / "refused.new"
+        if pattern:
+            written.write_text(pattern)
+            written.replace(refused)
+        else:
+            refused.unlink()
+
+    def refusals(self) -> list[str]:
+        """The paths of the writes that were refused."""
+        refusals = self.folder / "refusals"
+        return refusals.read_text().splitlines() if refusals.exists() else []
 
     def spark(self) -> dict[str, str]:
         words = {
@@ -221,15 +236,15 @@ def _listens(port: int) -> bool:
 
 def _moto() -> str:
     folder = cache_root() / "moto"
-    server = folder / "bin" / "moto_server"
-    if not server.exists():
+    python = folder / "bin" / "python"
+    if not (folder / "bin" / "moto_server").exists():
         words = [sys.executable, "-m", "venv", "--clear", str(folder)]
         subprocess.run(words, check=True, timeout=INSTALL_SECONDS_MAX)
         install = [str(folder / "bin" / "pip"), "install", "--quiet", MOTO]
         done = subprocess.run(install, timeout=INSTALL_SECONDS_MAX, check=False)
         if done.returncode:
             pytest.skip(f"{MOTO} cannot be installed")
-    return str(server)
+    return str(python)
 
 
 def _fake_gcs() -> str:

@@ -29,6 +29,8 @@ IVY = Path(__file__).with_name("ivy.xml")
 IVY_SETTINGS = Path(__file__).with_name("ivy-settings.xml")
 """For IVY, which names every jar."""
 IVY_S3 = Path(__file__).with_name("ivy-s3.xml")
+S3_FILES = Path(__file__).parents[1] / "spark" / "java" / "s3-files.jar"
+"""How Spark writes a checkpoint on S3; the source is beside it."""
 IVY_GS = Path(__file__).with_name("ivy-gs.xml")
 FETCHED = {
     IVY.name: "a Kafka broker, and a file system for Spark: 45 MB",
@@ -47,7 +49,7 @@ def spark_jars() -> list[Path]:
 
 def s3_jars() -> list[Path]:
     """Jars for checkpoints on an S3 endpoint; fetched when a configuration has one."""
-    return fetched("s3", IVY_S3)
+    return [*fetched("s3", IVY_S3), S3_FILES]
 
 
 def gs_jars() -> list[Path]:

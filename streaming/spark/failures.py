@@ -42,12 +42,16 @@ RESTORE = (
     "See that the checkpoint's storage answers, and restore what is damaged from a backup of the "
     "checkpoint."
 )
+LET_IN = "See that it answers, has room, and lets the service write ([spark] spark.hadoop.…)."
 
 DAMAGED = re.compile(
     r"(?:Checksum error: |Failed to read log file |streaming state file of )(?:file:)?(\S+?)"
     r"(?:\. Incomplete| at \d| does not exist)"
 )
 """Spark's messages about a file of its logs or its state."""
+
+UNWRITTEN = re.compile(r"Writing Object on (\S+): (.*)")
+"""S3's client about an object that the store did not take."""
 
 TRACEBACK = re.compile(
     r"(?:Return Message: |Python worker:\s+)Traceback.*?^(\w[^\n]*)$", re.MULTILINE | re.DOTALL
@@ -98,6 +102,9 @@ def _spark_error(text: str) -> SequencerError:
         return SequencerError("Another copy of this service wrote the checkpoint's log.")
     if file := DAMAGED.search(text):
         return StorageUnavailable(f"{file[1]} is damaged or missing.", REPEATED, RESTORE)
+    if refused := UNWRITTEN.search(text):
+        what = f"The checkpoint's storage did not take {refused[1]}: {refused[2][:300]}."
+        return StorageUnavailable(what, REPEATED, LET_IN)
     lines = [line for line in text.splitlines() if line.strip()] or ["unknown"]
     causes = [line for line in lines if line.startswith("Caused by:")]
     cause = (TRACEBACK.findall(text) or causes or lines[:1])[-1][:400]

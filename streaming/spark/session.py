@@ -150,12 +150,8 @@ LOCAL_CHECKPOINT = {
 """On a local folder rename is atomic; Spark's own way starts a process for each file, which takes
 half of the time between two batches."""
 
-S3_CHECKPOINT = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
-    ),
-}
-"""An object store has no rename: files are written whole or not at all."""
+S3_CHECKPOINT = {"spark.sql.streaming.checkpointFileManagerClass": "sequencer.S3Files"}
+"""An object store has no rename: files are written whole or not at all (S3Files.java says why)."""
 
 S3_CREDENTIALS = {
     "spark.hadoop.fs.s3a.aws.credentials.provider": (

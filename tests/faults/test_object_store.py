@@ -1,6 +1,8 @@
 """Checkpoints on S3, on HDFS, in Google's store: kill -9, two copies, state that moves there."""
 
 import itertools
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -135,3 +137,46 @@ def test_the_namenode_goes_away_and_comes_back(storage, traffic):
         assert service.stop() == 0, service.said()
         assert "Traceback" not in service.said()
     traffic.judge()
+
+
+LATE = """
+import sys
+from pathlib import Path
+from streaming.config import load_config
+from streaming.spark.session import spark_session
+
+config = load_config(Path(sys.argv[1]))
+with spark_session(config) as session:
+    jvm = session.sparkContext._jvm
+    path = jvm.org.apache.hadoop.fs.Path(f"{config.service.checkpoint}/offsets/7")
+    hadoop = session._jsparkSession.sessionState().newHadoopConf()
+    made = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+    files = made.create(path.getParent(), hadoop)
+    files.mkdirs(path.getParent())
+    late, other = (files.createAtomic(path, False) for _ in range(2))
+    other.write(b"another driver's")
+    other.close()
+    late.write(b"late")
+    try:
+        late.close()
+    except Exception as error:
+        print("refused:", error)
+    opened = files.open(path)
+    print("it has", bytes(opened.readAllBytes()).decode())
+    opened.close()
+"""
+
+
+def test_a_late_driver_replaces_no_entry_of_a_log(storage, tmp_path):
+    """Both looked before either wrote."""
+    config = write_config(tmp_path, "localhost:9", {"p": {}}, checkpoint=storage.uri("late"))
+    run_on(config, {**LOCAL, **storage.spark()})
+    ended = subprocess.run(
+        [sys.executable, "-c", LATE, config],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "refused:" in ended.stdout, ended.stderr[-2000:]
+    assert "it has another driver's" in ended.stdout

@@ -118,6 +118,12 @@ JAVA_NAMES = {
     "org.apache.spark.status.api.v1.ExecutorSummary": ["id()", "totalCores()"],
     STATE_STORE: ["<init>()"],
     next(iter(LOCAL_CHECKPOINT.values())): ["<init>(Path, Configuration)"],
+    f"{LOGS}AbstractFileContextBasedCheckpointFileManager": ["<init>(Path, Configuration)"],
+    f"{LOGS}CheckpointFileManager": ["createAtomic(Path, boolean)"],
+    f"{LOGS}CheckpointFileManager$CancellableFSDataOutputStream": [
+        "<init>(OutputStream)",
+        "cancel()",
+    ],
 }
 
 STREAM_NAMES = {

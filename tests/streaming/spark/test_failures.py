@@ -61,6 +61,17 @@ def test_another_copy_on_the_checkpoint():
     assert "Another copy" in error.message
 
 
+def test_a_file_that_an_object_store_does_not_take():
+    why = "software.amazon.awssdk.services.s3.model.S3Exception: Access Denied (Service: S3)"
+    error = as_sequencer_error(
+        f"Job aborted\nCaused by: p/offsets/7: Writing Object on p/offsets/7: {why}:AccessDenied\n  at x"
+    )
+    assert type(error) is StorageUnavailable
+    assert error.message.startswith("The checkpoint's storage did not take p/offsets/7: ")
+    assert "Access Denied" in error.message
+    assert error.effect
+
+
 def test_anything_else_is_told_by_its_last_cause_and_cut():
     text = "first\nCaused by: a\n  at b\nCaused by: the cause\n\n"
     assert as_sequencer_error(text).message == "The query stopped: Caused by: the cause."
