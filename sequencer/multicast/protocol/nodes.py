@@ -78,6 +78,10 @@ class OwnedNodes:
             raise ProtocolError(f"{self.owner}: node {node} is not destroyed; it was kept")
         del self._nodes[node]
 
+    def all_destroyed(self) -> tuple[str, ...]:
+        """The nodes whose destruction has a stamp."""
+        return tuple(name for name, record in self._nodes.items() if record.destroyed is not None)
+
     def destroyed(self, node: str) -> Stamp | None:
         """The destruction's stamp, None while there is none. Raises UnknownNodeError."""
         return self._get(node).destroyed

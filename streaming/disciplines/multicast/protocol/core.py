@@ -113,6 +113,7 @@ class MulticastCore(ExchangeCore):
         self.totals.transit += len(now.outgoing) - len(steps)
         outgoing = self._outgoing(now)
         rejected = self._rejects(now)
+        self.asked.drop_forgotten()
         self.peers.settle(work.now_ms)
         self._drop_rows()
         self.totals.blocked = len(self.peers.busy)

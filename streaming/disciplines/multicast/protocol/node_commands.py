@@ -62,9 +62,23 @@ class NodeCommands:
         self.nodes = nodes
 
     def forget(self, now: Turn) -> None:
-        """Forget the nodes whose time is over; call it before commands."""
+        """Forget the nodes whose time is over; call it before commands.
+
+        Their keepers drop them in `drop_forgotten`, not before the destruction has its stamp: the
+        service may have been stopped for longer than a node is remembered.
+        """
         for life in self.nodes.forget(now.ms):
-            self._with_keeper(life, OwnedNodes.forget)
+            keeper = self.peers.bus.keeper(life.owner)
+            if self._is_here(keeper):
+                self.peers.touch(keeper)
+
+    def drop_forgotten(self) -> None:
+        """Let the keepers that this step touched drop forgotten nodes that are destroyed."""
+        for party in self.peers.touched_parties():
+            for node in party.nodes.all_destroyed() if party.needed else ():
+                life = self.nodes.lives.get(bare(node))
+                if life is None or life.id != node:
+                    party.nodes.forget(node)
 
     def carry_out(self, row: Mapping[str, Any], op: str | None, now: Turn) -> CommandInLine | None:
         """Carry out one command; return what goes into a line of this shard.

@@ -72,6 +72,10 @@ class Peers:
         if name in self.texts and name not in self.counts:
             self._thaw(name)
 
+    def touched_parties(self) -> list[Any]:
+        """Return the parties that this step touched."""
+        return [self.bus.parties[name] for name in self._touched if name in self.bus.parties]
+
     def settle(self, now_ms: int) -> None:
         """Write the texts of all peers that were touched."""
         for name in self._touched:

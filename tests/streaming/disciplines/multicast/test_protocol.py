@@ -158,13 +158,23 @@ def test_a_long_lived_node_does_not_remember_peers_that_are_gone(order):
 
 def holders(floor):
     """Who is noted as holding the only node's handle, and how often."""
+    ((_, (found, *_)),) = kept(floor)
+    return dict(found)
+
+
+def nodes_kept(floor):
+    return [node for node, _ in kept(floor)]
+
+
+def kept(floor):
+    """What the keepers of nodes know of them."""
+    found = []
     for core in floor.cores():
         for name in list(core.peers.texts):
             core.peers.touch(name)
         for party in core.peers.bus.parties.values():
-            for _, (found, *_) in getattr(party, "nodes", OwnedNodes("")).state():
-                return dict(found)
-    raise AssertionError("nobody keeps the node")
+            found += getattr(party, "nodes", OwnedNodes("")).state()
+    return found
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
@@ -192,6 +202,31 @@ def test_a_name_of_a_node_is_free_again_after_a_while(order):
     assert dict(reject.headers)["reject-reason"] == b"bad-destination"
     (out,) = floor.topics.all("out")
     assert (out.key, out.value) == (b"o", b"w")
+
+
+@pytest.mark.parametrize("order", ["clock", "counter"])
+@pytest.mark.parametrize("batches", [1, 2, 4])
+def test_a_stop_during_a_destruction_may_be_longer_than_the_node_is_remembered(order, batches):
+    world = world_of(order)
+    floor = floor_for(world, 1, shards=3, retire_after_ms=1000)
+
+    def do(op, node):
+        command = {"op": op, "node": node, "owner": "o"}
+        floor.topics.put("commands", 0, 1, None, json.dumps(command).encode())
+
+    do("create-node", "n")
+    floor.topics.put("in", 0, 1, b"s", b"v", [("to", b"a,b,c"), ("handles", b"@n")])
+    floor.run()
+    do("destroy-node", "n")
+    for _ in range(batches):
+        floor.batch(whole=True)
+    floor.now_ms += 2000
+    do("create-node", "m")
+    floor.run()
+    assert len(events(floor, "command-done")) == 3
+    assert nodes_kept(floor) == ["1:m"]
+    verdict = judged(world, floor)
+    assert verdict.good, verdict.faults
 
 
 def test_every_record_goes_to_its_senders_shard():
