@@ -229,6 +229,31 @@ def test_a_stop_during_a_destruction_may_be_longer_than_the_node_is_remembered(o
     assert verdict.good, verdict.faults
 
 
+@pytest.mark.parametrize("order", ["clock", "counter"])
+def test_a_sender_that_retires_while_its_message_waits_in_a_queue_can_send_again(order):
+    """By the counter a copy is known by its sender and number: these must not come twice."""
+    world = world_of(order)
+    shards, home = 3, shard_of_name(b"", 3)  # the counter's shard
+    names = [b"p%d" % n for n in range(20)]
+    here, there = (
+        [n for n in names if (shard_of_name(n, shards) == home) is is_here]
+        for is_here in (True, False)
+    )
+    floor = floor_for(world, 1, shards=shards, retire_after_ms=1000)
+    floor.topics.put("in", 0, 1, there[0], b"slow", [("to", b",".join((here[0], there[1])))])
+    for _ in range(3):
+        floor.batch(whole=True)
+    for value in (b"one", b"two"):
+        floor.topics.put("in", 0, 1, here[1], value, [("to", here[0])])
+        floor.batch(whole=True)
+        floor.now_ms += 2000
+    floor.run()
+    got = [each.value for each in floor.topics.all("out") if each.key == here[0]]
+    assert sorted(got) == [b"one", b"slow", b"two"]
+    verdict = judged(world, floor)
+    assert verdict.good, verdict.faults
+
+
 def test_every_record_goes_to_its_senders_shard():
     table = pa.table({"key": pa.array([b"a", None, b"", b"b", b"a"], pa.binary())})
     plan = plan_for("clock", shards=4)
