@@ -204,9 +204,12 @@ class HandleTable:
         return frozenset(self._held)
 
     def expect(self, handles: Iterable[str]) -> None:
-        """A message with these handles has announced itself with a block."""
+        """A message with these handles has announced itself with a block.
+
+        One without handles takes no room: nothing is refused for it.
+        """
         handles = tuple(handles)
-        if len(self._held) + len(self._expected) + len(handles) > self.handles_max:
+        if handles and len(self._held) + len(self._expected) + len(handles) > self.handles_max:
             raise LimitError(
                 f"{self.holder}: no room for {len(handles)} more of {self.handles_max} handles"
             )
