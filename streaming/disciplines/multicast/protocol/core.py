@@ -100,7 +100,7 @@ class MulticastCore(ExchangeCore):
 
         Records take their place in their senders' lines, whenever they start.
         """
-        now, waited = Turn(work.now_ms), dict(self.peers.busy)
+        now, waited = Turn(work.now_ms, work.batch_ms), dict(self.peers.busy)
         self._retire(now)
         steps, messages, payload = unchunk(chunk for _, chunk in work.arrived)
         self._read(work, now)

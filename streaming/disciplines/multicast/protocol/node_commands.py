@@ -1,9 +1,9 @@
 """Commands about nodes, carried out by a shard in the orders of clocks or the counter.
 
 All shards see all commands in one order, those of the commands topic before a batch's records and
-those of inputs among them, so each keeps the same list of nodes. What has a place among messages,
-a destruction and the release that a record of an input asks for, goes into its sender's line
-(`CommandInLine`); the rest takes effect at once.
+those of inputs among them, at the batch's time, so each keeps the same list of nodes. What has a
+place among messages, a destruction and the release that a record of an input asks for, goes into
+its sender's line (`CommandInLine`); the rest takes effect at once.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class NodeCommands:
         Their keepers drop them in `drop_forgotten`, not before the destruction has its stamp: the
         service may have been stopped for longer than a node is remembered.
         """
-        for life in self.nodes.forget(now.ms):
+        for life in self.nodes.forget(now.batch_ms):
             keeper = self.peers.bus.keeper(life.owner)
             if self._is_here(keeper):
                 self.peers.touch(keeper)
@@ -91,8 +91,8 @@ class NodeCommands:
         try:
             command = read_command(row["value"], op)
             if op is not None:
-                self.nodes.require_owner(command, row["key"], now.ms)
-            life = self.nodes.do(command, now.ms)
+                self.nodes.require_owner(command, row["key"], now.batch_ms)
+            life = self.nodes.do(command, now.batch_ms)
         except CommandRefused as refused:
             more = refusal(row["value"], op, refused)
         else:

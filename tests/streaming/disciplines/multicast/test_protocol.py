@@ -254,6 +254,33 @@ def test_a_sender_that_retires_while_its_message_waits_in_a_queue_can_send_again
     assert verdict.good, verdict.faults
 
 
+@pytest.mark.parametrize("order", ["clock", "counter"])
+def test_shards_know_the_same_nodes_after_the_clock_was_set_back(order):
+    """A shard's clock never falls, so it may differ from those of shards that got nothing."""
+    world = world_of(order)
+    floor = floor_for(world, 1, shards=3, retire_after_ms=10_000)
+    senders = [b"s%d" % n for n in range(12)]
+
+    def do(op, node):
+        command = {"op": op, "node": node, "owner": "o"}
+        floor.topics.put("commands", 0, 1, None, json.dumps(command).encode())
+        floor.run()
+
+    do("create-node", "n")
+    do("destroy-node", "n")
+    floor.now_ms += 11_000
+    floor.topics.put("in", 0, 1, senders[0], b"v", [("to", senders[0])])
+    floor.run()
+    floor.now_ms -= 2_000
+    do("create-node", "n")
+    do("create-node", "m")
+    assert len({core.nodes.dump() for core in floor.cores()}) == 1
+    for sender in senders:
+        floor.topics.put("in", 0, 1, sender, b"v", [("to", b"@m")])
+    floor.run()
+    assert floor.topics.all("rejects") == []
+
+
 def test_every_record_goes_to_its_senders_shard():
     table = pa.table({"key": pa.array([b"a", None, b"", b"b", b"a"], pa.binary())})
     plan = plan_for("clock", shards=4)
