@@ -322,7 +322,8 @@ class MulticastCore(ExchangeCore):
         due_ms = now.ms - self.plan.retire_after_ms
         if self.idle_since_ms >= due_ms:
             return
-        for name, count in self.peers.retire(due_ms, partial(self.asked.let_go, now)):
+        owners, let_go = self.nodes.owners(), partial(self.asked.let_go, now)
+        for name, count in self.peers.retire(due_ms, owners, let_go):
             if count.sequence:
                 numbers = (count.incarnation, count.sequence)
                 now.events.append(retired(self.plan.pipeline, name, numbers, now.ms))

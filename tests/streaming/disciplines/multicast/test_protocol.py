@@ -127,6 +127,24 @@ def test_an_idle_peer_retires_and_comes_back_with_a_new_incarnation(order):
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
+def test_an_idle_peer_with_a_node_is_not_forgotten(order):
+    world = world_of(order)
+    for node, owner in (("n", "d"), ("h", "e")):
+        world.command({"op": "create-node", "node": node, "owner": owner})
+    world.send(b"s", b"d", b"@h", b"v")
+    floor = floor_for(world, 1, shards=2, retire_after_ms=100_000)
+    floor.run()
+    floor.now_ms += 200_000
+    for sender in (b"x", b"y", b"z", b"a"):
+        floor.topics.put("in", 0, 1, sender, b"x", [("to", b"q")])
+    floor.topics.put("commands", 0, 1, None, b'{"op": "destroy-node", "node": "h"}')
+    floor.run()
+    assert events(floor, "retired") == []
+    got = [(r.value, dict(r.headers)["sequence"]) for r in floor.topics.all("out") if r.key == b"d"]
+    assert got == [(b"v", b"0"), (None, b"1")]
+
+
+@pytest.mark.parametrize("order", ["clock", "counter"])
 def test_a_long_lived_node_does_not_remember_peers_that_are_gone(order):
     """Holders that retire, or release, leave nothing behind with who keeps the node."""
     world = world_of(order)
