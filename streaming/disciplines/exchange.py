@@ -62,13 +62,15 @@ class ShardWork:
     """What a shard gets of a batch, each in order of arrival.
 
     ``records`` and ``commands`` have the columns of RECORD; ``arrived`` are the sending shards and
-    their chunks, ``statements`` what those say about refused messages. ``now_ms`` never falls.
+    their chunks, ``statements`` what those say about refused messages. ``now_ms`` never falls;
+    ``batch_ms`` is the same for all shards, also after the driver's clock was set back.
     """
 
     records: pa.Table
     commands: pa.Table
     arrived: Sequence[tuple[int, bytes]]
     now_ms: int
+    batch_ms: int
     statements: Sequence[tuple[int, bytes]] = ()
 
 
@@ -248,8 +250,8 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
             table.slice(a, b - a) for a, b in pairwise([0, *bounds.tolist(), len(table)])
         )
         arrived = core.links.take(transit["value"].to_pylist())
-        statements = arrived[SAID_FORMAT]
-        return ShardWork(records, commands, arrived[CHUNK_FORMAT], core.clock_ms, statements)
+        steps, statements = arrived[CHUNK_FORMAT], arrived[SAID_FORMAT]
+        return ShardWork(records, commands, steps, core.clock_ms, core.batch_ms, statements)
 
     def _transit(self, sealed: Sequence[tuple[int, bytes]]) -> pa.Table:
         count = self.plan.partitions[self.plan.transit]

@@ -74,14 +74,14 @@ class Core(ABC):
     """One shard of a discipline. Equal state and work give equal results, to the byte.
 
     ``totals`` are its own to count in (`batches` apart). ``clock_ms``: the time of the batch that
-    it takes, or took last.
+    it takes, or took last; it never falls. ``batch_ms``: the same for all shards of a batch.
     """
 
     totals: Totals
 
     def __init__(self) -> None:
         self.totals = Totals()
-        self.clock_ms = 0
+        self.clock_ms = self.batch_ms = 0
 
     @abstractmethod
     def dump(self) -> str:
@@ -191,7 +191,8 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
     ) -> Generator[pd.DataFrame, None, CoreType]:
         """Take a batch's packs, in any order: rows of OUTPUT; returns the shard's core after it."""
         core = self.take(key, row)
-        core.clock_ms = max(now_ms, row.clock_ms, self.plan.renewed_ms)
+        core.batch_ms = max(now_ms, self.plan.renewed_ms)
+        core.clock_ms = max(core.batch_ms, row.clock_ms)
         for frame in self.rows(key, core, packs):
             given = frame["rows"].tolist()
             references = set_aside([(each,) for each in given], self.plan.large_rows)

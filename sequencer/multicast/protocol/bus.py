@@ -48,7 +48,7 @@ class Bus(ABC):
 
     `before_use` is called with a name before its peer or its line is looked up, to be used or
     changed: idle ones that are kept elsewhere are put in then. It may use the bus, which calls it
-    for that, too. `floor`: new clocks start there, above the clocks of peers that were forgotten.
+    for that, too. `floor`: new clocks and lines start there, above those that were forgotten.
     """
 
     transaction_type: ClassVar[type[Transaction]]
@@ -177,6 +177,7 @@ class Bus(ABC):
             self.lines[sender] = self.line_type(
                 sender, self.transaction_type, in_flight_max=self.limits.in_flight_max
             )
+            self.lines[sender].serial = self.floor
         elif sender in self._shared_lines:
             self._shared_lines.discard(sender)
             self.lines[sender] = self.lines[sender].copy()
@@ -269,6 +270,12 @@ class CounterBus(Bus):
         if name == COUNTER:
             return self.counter_type(nodes_max=limits.nodes_max, holders_max=limits.holders_max)
         return self.peer_type(name, entries_max=limits.entries_max)
+
+    def forget(self, name: str) -> None:
+        """Drop a sender; one that comes under its name numbers on, as queues may have copies."""
+        if name in self.lines:
+            self.floor = max(self.floor, self.line(name).serial)
+        super().forget(name)
 
     def keeper(self, owner: str) -> str:
         """The counter."""

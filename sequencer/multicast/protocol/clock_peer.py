@@ -189,7 +189,9 @@ class ClockPeer(Party):
         announced = request.parcels[0].handles
         self.handles.expect(announced)
         try:
-            clock = self.queue.block(request.transaction, request.estimate, room)
+            # A destruction that has begun is not refused: its notices find room beyond the limit.
+            reserved = 0 if request.parcels[0].kind is Kind.NOTICE else room
+            clock = self.queue.block(request.transaction, request.estimate, reserved)
         except LimitError:
             self.handles.cancel(announced)
             raise
@@ -249,7 +251,8 @@ class ClockPeer(Party):
         left = [(p, ()) for p in request.parcels if p.destination not in gone]
         if not left:
             return (Stamped(request.transaction, self.name, None, gone),)
-        stamp = self.queue.arrive(request.transaction.sender, request.estimate, left)
+        sender, limited = request.transaction.sender, request.destroys is None
+        stamp = self.queue.arrive(sender, request.estimate, left, limited=limited)
         stamped = Stamped(request.transaction, self.name, stamp, gone)
         return (stamped, *self._destroy(request.destroys, stamp))
 

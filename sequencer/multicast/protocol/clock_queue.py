@@ -79,6 +79,7 @@ class ClockQueue:
     def block(self, token: Hashable, estimate: int = 0, room: int = 1) -> int:
         """Sync to `estimate`, place a block at the clock, reserve `room`; return the clock.
 
+        With `room` 0 the message finds room beyond the limit.
         The nearer the estimate is to the timestamp that the message will get, the fewer messages
         of others wait behind the block. Raises LimitError if there is no room left.
         """
@@ -103,13 +104,16 @@ class ClockQueue:
         self.unblock(token)
         self._put(stamp, contents)
 
-    def arrive(self, sender: str, estimate: int, contents: Sequence[Any]) -> Stamp:
+    def arrive(
+        self, sender: str, estimate: int, contents: Sequence[Any], *, limited: bool = True
+    ) -> Stamp:
         """Take a timestamp above `estimate` and above the clock, and put the message in.
 
         For a message that goes to no other queue: there is no moment between its timestamp and
-        its being here, so nothing has to be blocked. Raises LimitError if there is no room left.
+        its being here, so nothing has to be blocked. Raises LimitError if it is `limited` and
+        there is no room left.
         """
-        self._check_room(len(contents))
+        self._check_room(len(contents) if limited else 0)
         self.sync(estimate)
         stamp = Stamp(self.tick(), sender)
         self._put(stamp, contents)
@@ -157,7 +161,7 @@ class ClockQueue:
         self._reserved = sum(room for _, room in self._blocks.values())
 
     def _check_room(self, room: int) -> None:
-        if len(self._messages) + self._reserved + room > self.entries_max:
+        if room and len(self._messages) + self._reserved + room > self.entries_max:
             raise LimitError(
                 f"{self.name}: no room for {room} more in {self.entries_max} entries; "
                 "nothing was queued, send again when messages were dequeued"

@@ -148,8 +148,10 @@ class CounterPeer(Party):
             raise ProtocolError(f"{self.name} was asked to do the step of {request.peer}")
         token = request.transaction
         if isinstance(request, CopyIn):
+            # A destruction that has begun is not refused: its notices find room beyond the limit.
+            limited = request.parcels[0].kind is not Kind.NOTICE
             try:
-                self.queue.copy_in(token, request.seq_lower, request.parcels)
+                self.queue.copy_in(token, request.seq_lower, request.parcels, limited=limited)
             except LimitError as error:
                 return (Refused(token, self.name, Refusal.NO_ROOM, str(error)),)
         elif isinstance(request, Commit):

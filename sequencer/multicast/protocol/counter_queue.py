@@ -62,11 +62,13 @@ class CounterQueue:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def copy_in(self, token: Hashable, seq_lower: int, contents: Sequence[Any]) -> None:
-        """Put a copy in, not committed yet. Raises LimitError if the queue is full."""
+    def copy_in(
+        self, token: Hashable, seq_lower: int, contents: Sequence[Any], *, limited: bool = True
+    ) -> None:
+        """Put a copy in, not committed yet. LimitError: it is `limited` and the queue is full."""
         if token in self._places:
             raise ProtocolError(f"{self.name}: {token} has a copy here already")
-        if len(self._heap) >= self.entries_max:
+        if limited and len(self._heap) >= self.entries_max:
             raise LimitError(
                 f"{self.name}: {self.entries_max} messages are queued; nothing was added, "
                 "send again when messages were dequeued"

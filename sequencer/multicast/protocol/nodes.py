@@ -78,6 +78,10 @@ class OwnedNodes:
             raise ProtocolError(f"{self.owner}: node {node} is not destroyed; it was kept")
         del self._nodes[node]
 
+    def all_destroyed(self) -> tuple[str, ...]:
+        """The nodes whose destruction has a stamp."""
+        return tuple(name for name, record in self._nodes.items() if record.destroyed is not None)
+
     def destroyed(self, node: str) -> Stamp | None:
         """The destruction's stamp, None while there is none. Raises UnknownNodeError."""
         return self._get(node).destroyed
@@ -200,9 +204,12 @@ class HandleTable:
         return frozenset(self._held)
 
     def expect(self, handles: Iterable[str]) -> None:
-        """A message with these handles has announced itself with a block."""
+        """A message with these handles has announced itself with a block.
+
+        One without handles takes no room: nothing is refused for it.
+        """
         handles = tuple(handles)
-        if len(self._held) + len(self._expected) + len(handles) > self.handles_max:
+        if handles and len(self._held) + len(self._expected) + len(handles) > self.handles_max:
             raise LimitError(
                 f"{self.holder}: no room for {len(handles)} more of {self.handles_max} handles"
             )

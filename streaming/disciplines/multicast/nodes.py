@@ -51,6 +51,10 @@ class Nodes:
         life = self.lives.get(name)
         return None if life is None or self._forgotten(life, now_ms) else life
 
+    def owners(self) -> set[str]:
+        """Return the peers that have a node."""
+        return {life.owner for life in self.lives.values() if life.destroyed_ms < 0}
+
     def do(self, command: NodeCommand, now_ms: int) -> KnownNode:
         """Apply a command to the list of nodes, and return the node.
 

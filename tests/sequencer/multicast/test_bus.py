@@ -181,6 +181,51 @@ def test_handles_on_the_way_to_a_peer_are_limited():
     assert names(bus, "Q") == ["b"]
 
 
+@pytest.mark.parametrize("bus_type", [ClockBus, CounterBus])
+def test_a_destruction_finds_room_in_full_queues(bus_type):
+    """Half a destruction would stay: nobody could destroy the node, or pass its handle, again."""
+    bus = bus_type(Limits(entries_max=1))
+    bus.create_node("n", "R")
+    bus.create_node("m", "R")
+    bus.send("a", "P", ["Q"], ["@n"])
+    bus.run()
+    assert names(bus, "Q") == ["a"]
+    bus.send("b", "P", ["Q", "R"])
+    bus.run()
+    ends = [bus.destroy(f"~{node}", node) for node in "nm"]
+    full = bus.send("c", "P", ["Q"])
+    bus.run()
+    assert [end.refusal for end in ends] == [None, None]
+    assert full.refusal.reason == Refusal.NO_ROOM
+    assert names(bus, "Q") == ["b", "~n"]
+    passed = bus.send("d", "P", ["Q"], ["@n"])
+    bus.run()
+    assert passed.refusal is None
+    assert bus.dequeue("Q").handles_invalid == ("n",)
+
+
+def test_a_full_handle_table_refuses_nothing_without_handles():
+    """What is announced twice counts once until one of the two has brought the handle."""
+    bus = ClockBus(Limits(handles_max=2))
+    bus.create_node("n", "R")
+    bus.create_node("m", "R")
+
+    def until(sent, phase):
+        while sent.phase != phase:
+            bus.do(sent.requests()[0])
+
+    first, second = (bus.send(name, sender, ["Q"], ["@n"]) for name, sender in ("aA", "bB"))
+    until(first, "queue")
+    until(second, "register")
+    until(bus.send("c", "C", ["Q"], ["@m"]), "register")
+    until(first, "done")
+    assert bus.dequeue("Q").handles == ("n",)
+    end = bus.destroy("~n", "n")
+    plain = bus.send("d", "D", ["Q", "S"])
+    bus.run()
+    assert end.refusal is plain.refusal is None
+
+
 def test_a_destroyed_node_can_be_forgotten_and_only_then():
     bus = ClockBus()
     bus.create_node("n", "R")

@@ -159,8 +159,7 @@ class BatchCore(BroadcastCore):
         idle = peers.last_ms < due_ms
         if not idle.any():
             return []
-        owners = {raw(life.owner) for life in self.nodes.lives.values() if life.destroyed_ms < 0}
-        rows = peers.rows(pa.array(sorted(owners), pa.binary()))
+        rows = peers.rows(pa.array(sorted(map(raw, self.nodes.owners())), pa.binary()))
         rows = rows[rows >= 0]
         peers.last_ms[rows[idle[rows]]] = now_ms  # to have a node is to take part
         idle[rows] = False

@@ -100,7 +100,7 @@ class MulticastCore(ExchangeCore):
 
         Records take their place in their senders' lines, whenever they start.
         """
-        now, waited = Turn(work.now_ms), dict(self.peers.busy)
+        now, waited = Turn(work.now_ms, work.batch_ms), dict(self.peers.busy)
         self._retire(now)
         steps, messages, payload = unchunk(chunk for _, chunk in work.arrived)
         self._read(work, now)
@@ -113,6 +113,7 @@ class MulticastCore(ExchangeCore):
         self.totals.transit += len(now.outgoing) - len(steps)
         outgoing = self._outgoing(now)
         rejected = self._rejects(now)
+        self.asked.drop_forgotten()
         self.peers.settle(work.now_ms)
         self._drop_rows()
         self.totals.blocked = len(self.peers.busy)
@@ -321,7 +322,8 @@ class MulticastCore(ExchangeCore):
         due_ms = now.ms - self.plan.retire_after_ms
         if self.idle_since_ms >= due_ms:
             return
-        for name, count in self.peers.retire(due_ms, partial(self.asked.let_go, now)):
+        owners, let_go = self.nodes.owners(), partial(self.asked.let_go, now)
+        for name, count in self.peers.retire(due_ms, owners, let_go):
             if count.sequence:
                 numbers = (count.incarnation, count.sequence)
                 now.events.append(retired(self.plan.pipeline, name, numbers, now.ms))

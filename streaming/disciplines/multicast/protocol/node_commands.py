@@ -1,9 +1,9 @@
 """Commands about nodes, carried out by a shard in the orders of clocks or the counter.
 
 All shards see all commands in one order, those of the commands topic before a batch's records and
-those of inputs among them, so each keeps the same list of nodes. What has a place among messages,
-a destruction and the release that a record of an input asks for, goes into its sender's line
-(`CommandInLine`); the rest takes effect at once.
+those of inputs among them, at the batch's time, so each keeps the same list of nodes. What has a
+place among messages, a destruction and the release that a record of an input asks for, goes into
+its sender's line (`CommandInLine`); the rest takes effect at once.
 """
 
 from __future__ import annotations
@@ -62,9 +62,23 @@ class NodeCommands:
         self.nodes = nodes
 
     def forget(self, now: Turn) -> None:
-        """Forget the nodes whose time is over; call it before commands."""
-        for life in self.nodes.forget(now.ms):
-            self._with_keeper(life, OwnedNodes.forget)
+        """Forget the nodes whose time is over; call it before commands.
+
+        Their keepers drop them in `drop_forgotten`, not before the destruction has its stamp: the
+        service may have been stopped for longer than a node is remembered.
+        """
+        for life in self.nodes.forget(now.batch_ms):
+            keeper = self.peers.bus.keeper(life.owner)
+            if self._is_here(keeper):
+                self.peers.touch(keeper)
+
+    def drop_forgotten(self) -> None:
+        """Let the keepers that this step touched drop forgotten nodes that are destroyed."""
+        for party in self.peers.touched_parties():
+            for node in party.nodes.all_destroyed() if party.needed else ():
+                life = self.nodes.lives.get(bare(node))
+                if life is None or life.id != node:
+                    party.nodes.forget(node)
 
     def carry_out(self, row: Mapping[str, Any], op: str | None, now: Turn) -> CommandInLine | None:
         """Carry out one command; return what goes into a line of this shard.
@@ -77,8 +91,8 @@ class NodeCommands:
         try:
             command = read_command(row["value"], op)
             if op is not None:
-                self.nodes.require_owner(command, row["key"], now.ms)
-            life = self.nodes.do(command, now.ms)
+                self.nodes.require_owner(command, row["key"], now.batch_ms)
+            life = self.nodes.do(command, now.batch_ms)
         except CommandRefused as refused:
             more = refusal(row["value"], op, refused)
         else:

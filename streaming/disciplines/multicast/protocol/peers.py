@@ -7,7 +7,7 @@ peers cost a batch nothing but their text.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from sequencer.multicast import Bus
@@ -72,6 +72,10 @@ class Peers:
         if name in self.texts and name not in self.counts:
             self._thaw(name)
 
+    def touched_parties(self) -> list[Any]:
+        """Return the parties that this step touched."""
+        return [self.bus.parties[name] for name in self._touched if name in self.bus.parties]
+
     def settle(self, now_ms: int) -> None:
         """Write the texts of all peers that were touched."""
         for name in self._touched:
@@ -92,17 +96,18 @@ class Peers:
         self._touched, self._moved = {}, set()
 
     def retire(
-        self, due_ms: int, let_go: Callable[[str, str, int], None]
+        self, due_ms: int, owners: Collection[str], let_go: Callable[[str, str, int], None]
     ) -> Iterator[tuple[str, Count]]:
         """Forget peers that were last active before ``due_ms`` and have nothing to keep.
 
-        Call it before a step; the others then count as active. ``let_go`` is called with the name,
-        each handle that it releases, and the registration.
+        Call it before a step; the others then count as active. ``owners`` are the peers with
+        a node. ``let_go`` is called with the name, each handle that it releases, and the
+        registration.
         """
         for name in [name for name, last in self.last.items() if last < due_ms]:
             self.touch(name)
             party, line = self.bus.parties.get(name), self.bus.lines.get(name)
-            if name in self.busy or (line is not None and line.flying):
+            if name in self.busy or name in owners or (line is not None and line.flying):
                 continue
             if party is not None:
                 if party.needed:

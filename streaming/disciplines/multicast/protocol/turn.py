@@ -19,10 +19,11 @@ class Turn:
     ``bad``: rejected records, with reasons; ``refused``: rejected messages, with reasons; ``lost``:
     messages to be rejected when their turn comes, with reasons and destinations. ``got``: what
     peers dequeued, ``counts`` the `sequence` and `incarnation` of each. ``let_go``: steps for the
-    keepers of nodes whose handles were released.
+    keepers of nodes whose handles were released. ``batch_ms``: see `ShardWork`.
     """
 
     ms: int
+    batch_ms: int
     events: list[Event] = field(default_factory=list)
     read: dict[int, Message] = field(default_factory=dict)
     bad: list[tuple[pa.Table, list[str]]] = field(default_factory=list)

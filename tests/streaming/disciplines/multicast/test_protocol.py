@@ -127,6 +127,24 @@ def test_an_idle_peer_retires_and_comes_back_with_a_new_incarnation(order):
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
+def test_an_idle_peer_with_a_node_is_not_forgotten(order):
+    world = world_of(order)
+    for node, owner in (("n", "d"), ("h", "e")):
+        world.command({"op": "create-node", "node": node, "owner": owner})
+    world.send(b"s", b"d", b"@h", b"v")
+    floor = floor_for(world, 1, shards=2, retire_after_ms=100_000)
+    floor.run()
+    floor.now_ms += 200_000
+    for sender in (b"x", b"y", b"z", b"a"):
+        floor.topics.put("in", 0, 1, sender, b"x", [("to", b"q")])
+    floor.topics.put("commands", 0, 1, None, b'{"op": "destroy-node", "node": "h"}')
+    floor.run()
+    assert events(floor, "retired") == []
+    got = [(r.value, dict(r.headers)["sequence"]) for r in floor.topics.all("out") if r.key == b"d"]
+    assert got == [(b"v", b"0"), (None, b"1")]
+
+
+@pytest.mark.parametrize("order", ["clock", "counter"])
 def test_a_long_lived_node_does_not_remember_peers_that_are_gone(order):
     """Holders that retire, or release, leave nothing behind with who keeps the node."""
     world = world_of(order)
@@ -158,13 +176,23 @@ def test_a_long_lived_node_does_not_remember_peers_that_are_gone(order):
 
 def holders(floor):
     """Who is noted as holding the only node's handle, and how often."""
+    ((_, (found, *_)),) = kept(floor)
+    return dict(found)
+
+
+def nodes_kept(floor):
+    return [node for node, _ in kept(floor)]
+
+
+def kept(floor):
+    """What the keepers of nodes know of them."""
+    found = []
     for core in floor.cores():
         for name in list(core.peers.texts):
             core.peers.touch(name)
         for party in core.peers.bus.parties.values():
-            for _, (found, *_) in getattr(party, "nodes", OwnedNodes("")).state():
-                return dict(found)
-    raise AssertionError("nobody keeps the node")
+            found += getattr(party, "nodes", OwnedNodes("")).state()
+    return found
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
@@ -192,6 +220,83 @@ def test_a_name_of_a_node_is_free_again_after_a_while(order):
     assert dict(reject.headers)["reject-reason"] == b"bad-destination"
     (out,) = floor.topics.all("out")
     assert (out.key, out.value) == (b"o", b"w")
+
+
+@pytest.mark.parametrize("order", ["clock", "counter"])
+@pytest.mark.parametrize("batches", [1, 2, 4])
+def test_a_stop_during_a_destruction_may_be_longer_than_the_node_is_remembered(order, batches):
+    world = world_of(order)
+    floor = floor_for(world, 1, shards=3, retire_after_ms=1000)
+
+    def do(op, node):
+        command = {"op": op, "node": node, "owner": "o"}
+        floor.topics.put("commands", 0, 1, None, json.dumps(command).encode())
+
+    do("create-node", "n")
+    floor.topics.put("in", 0, 1, b"s", b"v", [("to", b"a,b,c"), ("handles", b"@n")])
+    floor.run()
+    do("destroy-node", "n")
+    for _ in range(batches):
+        floor.batch(whole=True)
+    floor.now_ms += 2000
+    do("create-node", "m")
+    floor.run()
+    assert len(events(floor, "command-done")) == 3
+    assert nodes_kept(floor) == ["1:m"]
+    verdict = judged(world, floor)
+    assert verdict.good, verdict.faults
+
+
+@pytest.mark.parametrize("order", ["clock", "counter"])
+def test_a_sender_that_retires_while_its_message_waits_in_a_queue_can_send_again(order):
+    """By the counter a copy is known by its sender and number: these must not come twice."""
+    world = world_of(order)
+    shards, home = 3, shard_of_name(b"", 3)  # the counter's shard
+    names = [b"p%d" % n for n in range(20)]
+    here, there = (
+        [n for n in names if (shard_of_name(n, shards) == home) is is_here]
+        for is_here in (True, False)
+    )
+    floor = floor_for(world, 1, shards=shards, retire_after_ms=1000)
+    floor.topics.put("in", 0, 1, there[0], b"slow", [("to", b",".join((here[0], there[1])))])
+    for _ in range(3):
+        floor.batch(whole=True)
+    for value in (b"one", b"two"):
+        floor.topics.put("in", 0, 1, here[1], value, [("to", here[0])])
+        floor.batch(whole=True)
+        floor.now_ms += 2000
+    floor.run()
+    got = [each.value for each in floor.topics.all("out") if each.key == here[0]]
+    assert sorted(got) == [b"one", b"slow", b"two"]
+    verdict = judged(world, floor)
+    assert verdict.good, verdict.faults
+
+
+@pytest.mark.parametrize("order", ["clock", "counter"])
+def test_shards_know_the_same_nodes_after_the_clock_was_set_back(order):
+    """A shard's clock never falls, so it may differ from those of shards that got nothing."""
+    world = world_of(order)
+    floor = floor_for(world, 1, shards=3, retire_after_ms=10_000)
+    senders = [b"s%d" % n for n in range(12)]
+
+    def do(op, node):
+        command = {"op": op, "node": node, "owner": "o"}
+        floor.topics.put("commands", 0, 1, None, json.dumps(command).encode())
+        floor.run()
+
+    do("create-node", "n")
+    do("destroy-node", "n")
+    floor.now_ms += 11_000
+    floor.topics.put("in", 0, 1, senders[0], b"v", [("to", senders[0])])
+    floor.run()
+    floor.now_ms -= 2_000
+    do("create-node", "n")
+    do("create-node", "m")
+    assert len({core.nodes.dump() for core in floor.cores()}) == 1
+    for sender in senders:
+        floor.topics.put("in", 0, 1, sender, b"v", [("to", b"@m")])
+    floor.run()
+    assert floor.topics.all("rejects") == []
 
 
 def test_every_record_goes_to_its_senders_shard():
