@@ -82,3 +82,42 @@ def test_what_a_reader_rests_on_is_not_the_users_to_set():
     settings = reader_settings(given, "g", from_beginning=True)
     assert settings["enable.auto.offset.store"] is True
     assert settings["enable.auto.commit"] is False
+
+
+class Interrupted:
+    """A consumer in whose poll a signal comes, as with Ctrl-C: what it has taken is dropped."""
+
+    def __init__(self, consumer):
+        self.consumer = consumer
+        self.is_next = False
+
+    def __getattr__(self, name):
+        return getattr(self.consumer, name)
+
+    def poll(self, timeout_s):
+        message = self.consumer.poll(timeout_s)
+        if self.is_next and message is not None and not message.error():
+            self.is_next = False
+            raise KeyboardInterrupt
+        return message
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_what_an_interrupt_drops_is_not_committed_and_is_read_again(broker, topic_prefix, before):
+    topic = f"{topic_prefix}out"
+    delivered(broker, topic, range(6))
+    with reader(broker, topic) as first:
+        first._consumer = interrupted = Interrupted(first._consumer)
+        assert [next_of(first) for _ in range(before)] == [*range(before)]
+        interrupted.is_next = True
+        with pytest.raises(KeyboardInterrupt):
+            next_of(first)
+        first.commit()
+        assert [next_of(first), next_of(first)] == [before, before + 1]
+        interrupted.is_next = True
+        with pytest.raises(KeyboardInterrupt):
+            next_of(first)
+        first.commit()
+        assert not first.holes
+    with reader(broker, topic) as second:
+        assert next_of(second) == before + 2
