@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import call
 from typing import Any, Self
 
 from streaming.clients.barriers import BARRIER, Barrier
@@ -49,7 +51,7 @@ class Sender:
     def __exit__(self, *_: object) -> None:
         self.flush()
 
-    def _produce(
+    def _produce(  # noqa: PLR0913  (what a message can have, each with its name)
         self,
         key: bytes,
         value: bytes | str | None,
@@ -60,11 +62,13 @@ class Sender:
         topic: str = "",
         partition: int | None = None,
         on_delivery: Callable[[Any, Any], None] | None = None,
+        taken: list[None] | None = None,
     ) -> None:
         """Give a message to librdkafka. ``effect``: what it means that this cannot be done.
 
         Without ``partition`` the key decides. ``topic``: another one than the producer's.
-        ``on_delivery``: takes Kafka's answer.
+        ``on_delivery``: takes Kafka's answer. ``taken`` gets an element where librdkafka has the
+        message, also if an interrupt follows.
         """
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
@@ -72,10 +76,13 @@ class Sender:
         more["on_delivery"] = on_delivery or self._note
         if partition is not None:
             more["partition"] = partition
+        arguments = (topic or self._topic, value, key)
+        produce = partial(self._producer.produce, *arguments, headers=headers, **more)
+        taken = [] if taken is None else taken
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             try:
-                self._producer.produce(topic or self._topic, value, key, headers=headers, **more)
+                taken.extend(map(call, (produce,)))  # at once: no signal's handler runs in between
             except BufferError:
                 if time.monotonic() > deadline:
                     raise KafkaUnavailable("Kafka takes no messages.", effect) from None
