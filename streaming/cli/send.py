@@ -84,8 +84,10 @@ class _Sender:
         from confluent_kafka import Producer  # noqa: PLC0415  (a quick --help)
 
         from streaming.kafka import client_settings, connection  # noqa: PLC0415
+        from streaming.kafka.record_sizes import OF_ANY_SIZE  # noqa: PLC0415
 
-        extra = {"partitioner": "murmur2_random", "acks": "all", "enable.idempotence": True}
+        extra: dict[str, Any] = {"partitioner": "murmur2_random", "acks": "all"}
+        extra |= {"enable.idempotence": True, **OF_ANY_SIZE}
         self._producer: Any = Producer(
             client_settings.confluent(settings, **extra), logger=connection.quiet()
         )
@@ -95,12 +97,18 @@ class _Sender:
         self._failed: list[str] = []
 
     def send(self, record: dict[str, Any]) -> None:
-        """Take a message; waits while too many wait already."""
-        while len(self._producer) > WAITING_MAX:
+        """Take a message; waits while too many wait already, or too many bytes."""
+        while len(self._producer) > WAITING_MAX or not self._is_taken(record):
             self._producer.poll(0.1)
-        self._producer.produce(self._topic, on_delivery=self._note, **record, **self._place)
         self._producer.poll(0)
         self._sent += 1
+
+    def _is_taken(self, record: dict[str, Any]) -> bool:
+        try:
+            self._producer.produce(self._topic, on_delivery=self._note, **record, **self._place)
+        except BufferError:
+            return False
+        return True
 
     def finish(self) -> None:
         """Wait for Kafka to have all; KafkaUnavailable where it does not take them."""

@@ -14,6 +14,7 @@ from streaming.clients.connecting import connected
 from streaming.clients.deliveries import Delivery, Header, to_bytes
 from streaming.clients.reading import OrderedConsumer
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
+from streaming.kafka.record_sizes import BATCH_BYTES
 
 DESTINATIONS_MAX = 10_000
 HANDLES_MAX = 1_000
@@ -34,7 +35,7 @@ class Sender:
         from confluent_kafka import Producer  # noqa: PLC0415  (a cheap import of this package)
 
         settings = {"enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 5}
-        self._producer = connected(Producer, {**settings, **kafka})
+        self._producer = connected(Producer, {**BATCH_BYTES, **settings, **kafka})
         self._topic = topic
         self._failed: list[str] = []
 
