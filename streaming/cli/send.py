@@ -19,6 +19,7 @@ from streaming.cli.clients import (
     no_topic,
 )
 from streaming.errors import ConfigError, KafkaUnavailable
+from streaming.kafka.header_names import is_header_name
 
 WAITING_MAX = 50_000
 OWN = {"key", "value", "headers"}
@@ -144,6 +145,10 @@ def _texts(values: list[str] | None, *, as_json: bool) -> Iterator[bytes]:
 
 def _pair(text: str) -> tuple[str, bytes]:
     name, separator, value = text.partition("=")
+    if not is_header_name(name):
+        raise ConfigError(
+            f"--header {text}: its name is not UTF-8.", "Nothing was sent.", "Write another name."
+        )
     if not separator:
         raise ConfigError(
             f"--header {text} has no value.", "Nothing was sent.", "Write name=value."
@@ -167,7 +172,7 @@ def _record(
             "value": from_json(fields.get("value")),
             "headers": [*_headers(fields.get("headers")), *headers],
         }
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ConfigError(
             f"Message {number} is none: {error}.",
             f"{number - 1} before it were sent, those after it not.",
@@ -178,6 +183,6 @@ def _record(
 def _headers(headers: Any) -> Pairs:
     pairs = headers.items() if isinstance(headers, dict) else headers or []
     read = [(name, from_json(value)) for name, value in pairs]
-    if not all(isinstance(name, str) for name, _ in read):
-        raise TypeError("names of headers are text")
+    if not all(is_header_name(name) for name, _ in read):
+        raise TypeError("names of headers are text, in UTF-8 and without NUL")
     return read

@@ -26,6 +26,7 @@ from streaming.clients.progress import Completeness
 from streaming.clients.rejecting import Rejects
 from streaming.clients.waiting import Waiting
 from streaming.errors import ConfigError, KafkaUnavailable
+from streaming.kafka.header_names import headers_of
 from streaming.places import StreamPoint, TopicPartition
 
 D = TypeVar("D", bound=Delivery)
@@ -300,7 +301,7 @@ class OrderedConsumer(Generic[D]):
             "key": message.key(),
             "value": message.value(),
         }
-        headers = tuple(message.headers() or ())
+        headers = headers_of(message)
         return cast("D", read(self._discipline, record, headers, self._prefix))
 
     def _committed(self, error: Any, places: list[Any]) -> None:

@@ -14,12 +14,14 @@ from streaming.clients.connecting import connected
 from streaming.clients.deliveries import Delivery, Header, to_bytes
 from streaming.clients.reading import OrderedConsumer
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
+from streaming.kafka.header_names import is_header_name
 from streaming.kafka.record_sizes import BATCH_BYTES
 
 DESTINATIONS_MAX = 10_000
 HANDLES_MAX = 1_000
 NAME_BYTES_MAX = 10_000
 SECONDS_MAX = 60
+HEADER_NAMES = "Names are text (str) that UTF-8 can write, without NUL."
 
 
 class Sender:
@@ -73,6 +75,9 @@ class Sender:
         """
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
+        for name, *_ in headers:
+            if not is_header_name(name):
+                raise SequencerError(f"{name!r} is not the name of a header.", effect, HEADER_NAMES)
         more: dict[str, Any] = {} if timestamp is None else {"timestamp": timestamp}
         more["on_delivery"] = on_delivery or self._note
         if partition is not None:
