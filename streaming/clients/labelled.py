@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from sequencer.channels.rules import WINDOW_MAX
-from sequencer.labels import LinearLabels
+from sequencer.labels import LABEL_MAX, LinearLabels
 from sequencer.proxy import LabelProxy
 from streaming.arrow.key_text import key_to_json
 from streaming.clients.asked import Listener
@@ -84,6 +84,12 @@ class LabelledProducer(Sender):
                 "finds them by labels that have positions.",
                 "Nothing was connected.",
                 "Write another number; as labels, LinearLabels, CyclicLabels or CustomLabels.",
+            )
+        if epoch is not None and not (type(epoch) is int and 0 <= epoch <= LABEL_MAX):
+            raise ConfigError(
+                f"epoch is {epoch!r}; the service rejects such messages (bad-epoch).",
+                "Nothing was connected.",
+                f"Write a whole number from 0 to {LABEL_MAX}.",
             )
         super().__init__(kafka, topic)
         self._label_header = label_header

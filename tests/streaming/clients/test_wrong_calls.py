@@ -15,6 +15,9 @@ NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
     ("make", "said"),
     [
         (lambda: LabelledProducer({"boostrap.servers": "x"}, "t"), "boostrap.servers"),
+        (lambda: LabelledProducer(NOBODY, "t", epoch=-1), "epoch is -1; the service rejects"),
+        (lambda: LabelledProducer(NOBODY, "t", epoch=2**63), "Write a whole number from 0 to 9"),
+        (lambda: LabelledProducer(NOBODY, "t", epoch=1.5), "epoch is 1.5"),
         (lambda: OrderedConsumer({**NOBODY, "fetch.min": 1}, ["t"], group="g"), "fetch.min"),
         (lambda: OrderedConsumer(NOBODY, "t", group="g"), "a list of topics is meant"),
         (lambda: OrderedConsumer(NOBODY, ["t"], group="g", discipline="chanel"), "no discipline"),
