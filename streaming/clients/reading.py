@@ -19,7 +19,7 @@ from streaming.clients.deliveries import (
     to_bytes,
 )
 from streaming.clients.followed import FollowedLines
-from streaming.clients.limits import Limits, Retry
+from streaming.clients.limits import PASSING_SECONDS_MAX, Limits, Retry
 from streaming.clients.lines import Disorder, Hole
 from streaming.clients.parallel import Lent, ParallelConsumer
 from streaming.clients.progress import Completeness
@@ -160,14 +160,15 @@ class OrderedConsumer(Generic[D]):
     def poll(self, timeout_s: float = 1.0) -> D | None:
         """Return the next delivery, or None if none arrives in time. Repeats are skipped.
 
-        Where a function of the user's raises, the next call has the delivery, which is no repeat;
-        where a record is no delivery, the next call goes on behind it. So it has where a signal's
-        handler raises meanwhile (Ctrl-C); until then no commit passes it.
+        Skipping takes a second more than ``timeout_s`` at most. Where a function of the user's
+        raises, the next call has the delivery, which is no repeat; where a record is no delivery,
+        the next call goes on behind it. Where a signal's handler raises (Ctrl-C), the next call has
+        what came meanwhile; until then no commit passes it.
         """
         self._require_own_polls()
         self._has_polled = True
         deadline = time.monotonic() + timeout_s
-        while True:
+        while time.monotonic() <= deadline + PASSING_SECONDS_MAX:
             if self._waiting.delivery is None:
                 left_s = max(0.0, deadline - time.monotonic())
                 taken = self._waiting.take(self._consumer, left_s)
@@ -178,6 +179,7 @@ class OrderedConsumer(Generic[D]):
             found, is_next = self._waiting.judged()
             if is_next:
                 return found
+        return None
 
     def parallel(
         self,

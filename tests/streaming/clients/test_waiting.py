@@ -3,6 +3,7 @@
 import pytest
 
 from streaming import OrderedConsumer
+from streaming.clients import reading
 from streaming.clients.connecting import reader_settings
 from tests.kafka_helpers import Record, create_topics, produce
 
@@ -121,3 +122,48 @@ def test_what_an_interrupt_drops_is_not_committed_and_is_read_again(broker, topi
         assert not first.holes
     with reader(broker, topic) as second:
         assert next_of(second) == before + 2
+
+
+class Endless:
+    """A consumer whose partition has records for others without end."""
+
+    def __init__(self, consumer):
+        self.consumer, self.taken = consumer, 0
+
+    def __getattr__(self, name):
+        return getattr(self.consumer, name)
+
+    def poll(self, _timeout_s):
+        self.taken += 1
+        return Other(self.taken)
+
+
+class Other:
+    def __init__(self, offset):
+        self.place = offset
+
+    def error(self):
+        return None
+
+    def key(self):
+        return b"other"
+
+    def topic(self):
+        return "t"
+
+    def partition(self):
+        return 0
+
+    def offset(self):
+        return self.place
+
+
+def test_poll_ends_in_time_whatever_there_is_for_others(monkeypatch):
+    monkeypatch.setattr(reading, "PASSING_SECONDS_MAX", 0.1)
+    with OrderedConsumer(
+        {"bootstrap.servers": "127.0.0.1:1"}, ["t"], group="g", keys=["k"]
+    ) as found:
+        found._consumer = endless = Endless(found._consumer)
+        assert found.poll(0) is None
+        assert endless.taken > 1
+        assert found._completeness.positions["t", 0] == endless.taken + 1
