@@ -19,6 +19,7 @@ from streaming.cli.clients import (
     no_topic,
 )
 from streaming.errors import ConfigError, KafkaUnavailable
+from streaming.kafka.header_names import is_header_name
 
 WAITING_MAX = 50_000
 OWN = {"key", "value", "headers"}
@@ -84,8 +85,10 @@ class _Sender:
         from confluent_kafka import Producer  # noqa: PLC0415  (a quick --help)
 
         from streaming.kafka import client_settings, connection  # noqa: PLC0415
+        from streaming.kafka.record_sizes import OF_ANY_SIZE  # noqa: PLC0415
 
-        extra = {"partitioner": "murmur2_random", "acks": "all", "enable.idempotence": True}
+        extra: dict[str, Any] = {"partitioner": "murmur2_random", "acks": "all"}
+        extra |= {"enable.idempotence": True, **OF_ANY_SIZE}
         self._producer: Any = Producer(
             client_settings.confluent(settings, **extra), logger=connection.quiet()
         )
@@ -95,12 +98,18 @@ class _Sender:
         self._failed: list[str] = []
 
     def send(self, record: dict[str, Any]) -> None:
-        """Take a message; waits while too many wait already."""
-        while len(self._producer) > WAITING_MAX:
+        """Take a message; waits while too many wait already, or too many bytes."""
+        while len(self._producer) > WAITING_MAX or not self._is_taken(record):
             self._producer.poll(0.1)
-        self._producer.produce(self._topic, on_delivery=self._note, **record, **self._place)
         self._producer.poll(0)
         self._sent += 1
+
+    def _is_taken(self, record: dict[str, Any]) -> bool:
+        try:
+            self._producer.produce(self._topic, on_delivery=self._note, **record, **self._place)
+        except BufferError:
+            return False
+        return True
 
     def finish(self) -> None:
         """Wait for Kafka to have all; KafkaUnavailable where it does not take them."""
@@ -136,6 +145,10 @@ def _texts(values: list[str] | None, *, as_json: bool) -> Iterator[bytes]:
 
 def _pair(text: str) -> tuple[str, bytes]:
     name, separator, value = text.partition("=")
+    if not is_header_name(name):
+        raise ConfigError(
+            f"--header {text}: its name is not UTF-8.", "Nothing was sent.", "Write another name."
+        )
     if not separator:
         raise ConfigError(
             f"--header {text} has no value.", "Nothing was sent.", "Write name=value."
@@ -159,7 +172,7 @@ def _record(
             "value": from_json(fields.get("value")),
             "headers": [*_headers(fields.get("headers")), *headers],
         }
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ConfigError(
             f"Message {number} is none: {error}.",
             f"{number - 1} before it were sent, those after it not.",
@@ -170,6 +183,6 @@ def _record(
 def _headers(headers: Any) -> Pairs:
     pairs = headers.items() if isinstance(headers, dict) else headers or []
     read = [(name, from_json(value)) for name, value in pairs]
-    if not all(isinstance(name, str) for name, _ in read):
-        raise TypeError("names of headers are text")
+    if not all(is_header_name(name) for name, _ in read):
+        raise TypeError("names of headers are text, in UTF-8 and without NUL")
     return read

@@ -123,7 +123,7 @@ class Listener:
             said = json.loads(value or b"")
             channel, epoch = key_from_json(said["channel"]), int(said["epoch"])
             self._answer(channel, epoch, said["from"], said["to"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             LOGGER.warning("%s: a record that asks for nothing", self._topic)
         except SequencerError as error:
             LOGGER.warning("%s: %s", self._topic, error)

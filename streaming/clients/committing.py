@@ -77,16 +77,15 @@ class Commits:
         self._is_failing = error is not None
 
 
-def commit(consumer: Any, places: list[Any] | None) -> None:
-    """Commit places, or what the consumer has given out, and wait. KafkaUnavailable if it fails."""
-    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
+def commit(consumer: Any, places: list[Any]) -> None:
+    """Commit places, if there are any, and wait. KafkaUnavailable if it fails."""
+    from confluent_kafka import KafkaException  # noqa: PLC0415
 
-    asked = {} if places is None else {"offsets": places}
+    if not places:
+        return
     try:
-        found = consumer.commit(asynchronous=False, **asked) or []
+        found = consumer.commit(asynchronous=False, offsets=places)
     except KafkaException as error:
-        if error.args[0].code() == KafkaError._NO_OFFSET:  # noqa: SLF001  (its name for it)
-            return  # nothing was read since
         raise _not_noted(error.args[0]) from error
     if (failed := _first_error(found)) is not None:  # librdkafka raises only where none could be
         raise _not_noted(failed)

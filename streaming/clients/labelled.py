@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from sequencer.channels.rules import WINDOW_MAX
-from sequencer.labels import LinearLabels
+from sequencer.labels import LABEL_MAX, LinearLabels
 from sequencer.proxy import LabelProxy
 from streaming.arrow.key_text import key_to_json
 from streaming.clients.asked import Listener
@@ -48,6 +48,9 @@ class LabelledProducer(Sender):
     ``label_header`` is the header that the pipeline reads labels from. :meth:`of` takes it, and all
     else, from the service's configuration file.
 
+    Where a signal's handler raises within :meth:`send` (Ctrl-C), the message was sent or was not:
+    the next one of its channel has the label behind it, or its label.
+
     Raises SequencerError for more than 1,000,000 channels, KafkaUnavailable where a message was not
     taken: its label is then missing, and the channel waits for it, so make a new instance (a new
     epoch) and send again; with ``keep`` it is sent again when it is asked for.
@@ -81,6 +84,12 @@ class LabelledProducer(Sender):
                 "finds them by labels that have positions.",
                 "Nothing was connected.",
                 "Write another number; as labels, LinearLabels, CyclicLabels or CustomLabels.",
+            )
+        if epoch is not None and not (type(epoch) is int and 0 <= epoch <= LABEL_MAX):
+            raise ConfigError(
+                f"epoch is {epoch!r}; the service rejects such messages (bad-epoch).",
+                "Nothing was connected.",
+                f"Write a whole number from 0 to {LABEL_MAX}.",
             )
         super().__init__(kafka, topic)
         self._label_header = label_header
@@ -145,20 +154,27 @@ class LabelledProducer(Sender):
                     "Spread the channels over several producers.",
                 )
             proxy = self._proxies[key] = LabelProxy(self._send, self._labels)
-        with self._lock:
-            before = self._following.get(key)
-            number = (before or 0) if label is None else self._number(key, label)
-            self._following[key] = number + 1
-            if label is not None:
-                self._own.add(key)
-        was, proxy.label = proxy.label, self._label_of(proxy, number) if label is None else label
-        used = proxy.label
-        message = {"value": value, "headers": headers, "fin": fin, "timestamp": timestamp}
+        message: dict[str, Any] = {"value": value, "headers": headers, "timestamp": timestamp}
+        message |= {"key": key, "fin": fin, "taken": []}
+        was = used = proxy.label
         try:
-            proxy({"key": key, "number": number, "before": before, **message})
+            with self._lock:
+                before = self._following.get(key)
+                number = (before or 0) if label is None else self._number(key, label)
+                used = self._label_of(proxy, number) if label is None else label
+                message |= {"number": number, "before": before}
+                self._following[key] = number + 1
+                if label is not None:
+                    self._own.add(key)
+            proxy.label = used
+            proxy(message)
         except BaseException:
-            proxy.label = was
-            self._untake(key, number, before)
+            if message["taken"]:  # an interrupt (Ctrl-C) came behind it
+                proxy.label = used
+                proxy(message)  # which only moves on
+            else:
+                proxy.label = was
+                self._untake(message)
             raise
         return used
 
@@ -192,14 +208,17 @@ class LabelledProducer(Sender):
         labels = self._labels
         return self._kept is not None and labels.cycle is None and not labels.searched
 
-    def _untake(self, key: bytes, number: int, before: int | None) -> None:
-        """Give a number back that was taken and not sent, unless the listener went beyond it."""
+    def _untake(self, message: dict[str, Any]) -> None:
+        """Give a number back that was not sent, unless the listener went beyond it."""
+        if "number" not in message:
+            return
+        key, number, before = (message[name] for name in ("key", "number", "before"))
         with self._lock:
-            if self._following[key] > number + 1:
+            if self._following.get(key, 0) > number + 1:
                 assert self._kept is not None  # noqa: S101  (only then somebody listens)
                 self._kept.skip(key, number if before is None else before, number + 1)
             elif before is None:
-                del self._following[key]
+                self._following.pop(key, None)
             else:
                 self._following[key] = before
 
@@ -217,7 +236,9 @@ class LabelledProducer(Sender):
 
     def _send(self, labelled: tuple[Any, dict[str, Any]]) -> None:
         label, message = labelled
-        number, key, before = message["number"], message["key"], message["before"]
+        taken, number, key = message["taken"], message["number"], message["key"]
+        if taken:
+            return
         headers = [*message["headers"], (self._label_header, str(label).encode())]
         if self.epoch:
             headers.append(("epoch", b"%d" % self.epoch))
@@ -226,13 +247,14 @@ class LabelledProducer(Sender):
         value, timestamp = message["value"], message["timestamp"]
         unused = f"The label {label} was not used; the next message of the channel has it."
         if self._kept is None:
-            self._produce(key, value, headers, timestamp, unused)
+            self._produce(key, value, headers, timestamp, unused, taken=taken)
         else:
             timestamp = int(time.time() * 1000) if timestamp is None else timestamp
             value = None if value is None else to_bytes(value)
             sent = Sent(key, number, value, headers, timestamp)
             note = partial(self._note_sent, sent)
-            self._produce(key, value, headers, timestamp, unused, on_delivery=note)
+            self._produce(key, value, headers, timestamp, unused, on_delivery=note, taken=taken)
+            before = message["before"]
             with self._lock:
                 if before is not None and before < number:
                     self._kept.skip(key, before, number)

@@ -12,6 +12,8 @@ COUNT_MAX = 10_000_000
 BYTES_MAX = 2**40
 POLL_INTERVAL_MS = 300_000
 """librdkafka's `max.poll.interval.ms` where nobody sets it."""
+PASSING_SECONDS_MAX = 1.0
+"""How long beyond its time a poll passes over records that are for others."""
 UNCHANGED = "Nothing was read."
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, cast, overload
 
-from streaming.clients.committing import commit
 from streaming.clients.connecting import COOPERATIVE, connected, reader_settings
 from streaming.clients.deliveries import (
     ChangeNotice,
@@ -20,13 +19,14 @@ from streaming.clients.deliveries import (
     to_bytes,
 )
 from streaming.clients.followed import FollowedLines
-from streaming.clients.limits import Limits, Retry
+from streaming.clients.limits import PASSING_SECONDS_MAX, Limits, Retry
 from streaming.clients.lines import Disorder, Hole
 from streaming.clients.parallel import Lent, ParallelConsumer
 from streaming.clients.progress import Completeness
 from streaming.clients.rejecting import Rejects
 from streaming.clients.waiting import Waiting
 from streaming.errors import ConfigError, KafkaUnavailable
+from streaming.kafka.header_names import headers_of
 from streaming.places import StreamPoint, TopicPartition
 
 D = TypeVar("D", bound=Delivery)
@@ -155,31 +155,31 @@ class OrderedConsumer(Generic[D]):
         self._keys = None if keys is None else {to_bytes(key) for key in keys}
         self._lines = FollowedLines(discipline, resume, on_hole, on_disorder, channel)
         self._completeness = Completeness(kafka, progress or {})
-        self._waiting: Waiting[D] = Waiting(self._lines)
+        self._waiting: Waiting[D] = Waiting(self._lines, self._read, self._completeness)
 
     def poll(self, timeout_s: float = 1.0) -> D | None:
         """Return the next delivery, or None if none arrives in time. Repeats are skipped.
 
-        Where a function of the user's raises, the next call has the delivery, which is no repeat;
-        where a record is no delivery, the next call goes on behind it.
+        Skipping takes a second more than ``timeout_s`` at most. Where a function of the user's
+        raises, the next call has the delivery, which is no repeat; where a record is no delivery,
+        the next call goes on behind it. Where a signal's handler raises (Ctrl-C), the next call has
+        what came meanwhile; until then no commit passes it.
         """
         self._require_own_polls()
         self._has_polled = True
         deadline = time.monotonic() + timeout_s
-        while True:
+        while time.monotonic() <= deadline + PASSING_SECONDS_MAX:
             if self._waiting.delivery is None:
-                message = self._consumer.poll(max(0.0, deadline - time.monotonic()))
-                if message is None:
+                left_s = max(0.0, deadline - time.monotonic())
+                taken = self._waiting.take(self._consumer, left_s)
+                if taken is None:
                     return None
-                found = self._read(message)
-                if isinstance(found, int):
-                    self._completeness.read(message.topic(), message.partition(), found)
+                if isinstance(taken, int):
                     continue
-                self._waiting.delivery = found
             found, is_next = self._waiting.judged()
-            self._completeness.read(found.topic, found.partition, found.offset + 1)
             if is_next:
                 return found
+        return None
 
     def parallel(
         self,
@@ -256,7 +256,7 @@ class OrderedConsumer(Generic[D]):
     def commit(self) -> None:
         """Commit what was read so far; the group continues from there."""
         self._require_own_polls()
-        commit(self._consumer, self._waiting.places(self._consumer))
+        self._waiting.commit(self._consumer)
 
     def close(self) -> None:
         """Leave the group; a parallel reader first waits for its running handlers."""
@@ -303,7 +303,7 @@ class OrderedConsumer(Generic[D]):
             "key": message.key(),
             "value": message.value(),
         }
-        headers = tuple(message.headers() or ())
+        headers = headers_of(message)
         return cast("D", read(self._discipline, record, headers, self._prefix))
 
     def _committed(self, error: Any, places: list[Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from streaming.clients.connecting import connected
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
+from streaming.kafka.record_sizes import OF_ANY_SIZE
 
 SECONDS_MAX = 60
 POLL_SECONDS = 0.005
@@ -32,7 +33,7 @@ class Rejects:
         own = {name: value for name, value in kafka.items() if name not in CONSUMERS_OWN}
         self.topic = topic
         self._prefix = prefix
-        self._settings = {**own, **settings}
+        self._settings = {**OF_ANY_SIZE, **own, **settings}
         self._producer = self._connected()
 
     def write(self, message: Any, reason: str, detail: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import call
 from typing import Any, Self
 
 from streaming.clients.barriers import BARRIER, Barrier
@@ -12,11 +14,14 @@ from streaming.clients.connecting import connected
 from streaming.clients.deliveries import Delivery, Header, to_bytes
 from streaming.clients.reading import OrderedConsumer
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
+from streaming.kafka.header_names import is_header_name
+from streaming.kafka.record_sizes import BATCH_BYTES
 
 DESTINATIONS_MAX = 10_000
 HANDLES_MAX = 1_000
 NAME_BYTES_MAX = 10_000
 SECONDS_MAX = 60
+HEADER_NAMES = "Names are text (str) that UTF-8 can write, without NUL."
 
 
 class Sender:
@@ -32,7 +37,7 @@ class Sender:
         from confluent_kafka import Producer  # noqa: PLC0415  (a cheap import of this package)
 
         settings = {"enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 5}
-        self._producer = connected(Producer, {**settings, **kafka})
+        self._producer = connected(Producer, {**BATCH_BYTES, **settings, **kafka})
         self._topic = topic
         self._failed: list[str] = []
 
@@ -49,7 +54,7 @@ class Sender:
     def __exit__(self, *_: object) -> None:
         self.flush()
 
-    def _produce(
+    def _produce(  # noqa: PLR0913  (what a message can have, each with its name)
         self,
         key: bytes,
         value: bytes | str | None,
@@ -60,22 +65,30 @@ class Sender:
         topic: str = "",
         partition: int | None = None,
         on_delivery: Callable[[Any, Any], None] | None = None,
+        taken: list[None] | None = None,
     ) -> None:
         """Give a message to librdkafka. ``effect``: what it means that this cannot be done.
 
         Without ``partition`` the key decides. ``topic``: another one than the producer's.
-        ``on_delivery``: takes Kafka's answer.
+        ``on_delivery``: takes Kafka's answer. ``taken`` gets an element where librdkafka has the
+        message, also if an interrupt follows.
         """
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
+        for name, *_ in headers:
+            if not is_header_name(name):
+                raise SequencerError(f"{name!r} is not the name of a header.", effect, HEADER_NAMES)
         more: dict[str, Any] = {} if timestamp is None else {"timestamp": timestamp}
         more["on_delivery"] = on_delivery or self._note
         if partition is not None:
             more["partition"] = partition
+        arguments = (topic or self._topic, value, key)
+        produce = partial(self._producer.produce, *arguments, headers=headers, **more)
+        taken = [] if taken is None else taken
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             try:
-                self._producer.produce(topic or self._topic, value, key, headers=headers, **more)
+                taken.extend(map(call, (produce,)))  # at once: no signal's handler runs in between
             except BufferError:
                 if time.monotonic() > deadline:
                     raise KafkaUnavailable("Kafka takes no messages.", effect) from None

@@ -16,6 +16,7 @@ from streaming.arrow.key_text import escaped
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import connection, topics
+from streaming.kafka.header_names import headers_of
 from streaming.places import TopicPartition
 
 BEGINNING = -2
@@ -226,5 +227,5 @@ def _record(message: Any) -> Record:
         message.timestamp()[1],
         message.key(),
         message.value(),
-        tuple(message.headers() or ()),
+        headers_of(message),
     )

@@ -25,6 +25,7 @@ from streaming.config import Config
 from streaming.crashes import crash_point
 from streaming.errors import ConfigError, Fenced, KafkaUnavailable
 from streaming.kafka import client_settings, connection, topics
+from streaming.kafka.record_sizes import OF_ANY_SIZE
 from streaming.places import Place
 from streaming.resending import ledger
 from streaming.resending.choice import Choice, Reject
@@ -154,6 +155,7 @@ class Resending:
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "delivery.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "partitioner": "murmur2_random",
+            **OF_ANY_SIZE,
         }
         self._producer = Producer(
             client_settings.confluent(self.config, **settings), logger=connection.quiet()
@@ -204,7 +206,9 @@ class Resending:
         def noted(number: int) -> Report:
             def note(error: Any, message: Any) -> None:
                 if error is not None:
-                    failed.append((error, message.topic()))
+                    topic, partition, offset = self._waiting[number].origin
+                    place = f"{topic}/{partition}@{offset}"
+                    failed.append((error, f"{message.topic()} (the reject of {place})"))
                 else:
                     places[number] = (message.topic(), message.partition(), message.offset())
 

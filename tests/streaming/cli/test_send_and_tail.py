@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 
@@ -228,3 +229,19 @@ def test_what_came_before_a_line_that_is_none_is_sent(broker, topic):
     assert "Message 3 is none" in err
     assert "2 before it were sent, those after it not." in err
     assert sorted(r.value for r in read_all(broker.bootstrap, topic)) == [b"a", b'{"x": 1}']
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        (["-H", b"\xff=1", "v"], b""),
+        (["--json"], rb'{"headers": {"\ud800": "x"}}'),
+        (["--json"], rb'{"headers": {"a\u0000b": "x"}}'),
+        (["--json"], b"[" * 200_000),
+    ],
+)
+def test_what_is_no_message_is_said(broker, shared, words, stdin):
+    words = [word if isinstance(word, str) else os.fsdecode(word) for word in words]
+    code, _, err = process("send", shared, *words, "--bootstrap", broker.bootstrap, stdin=stdin)
+    assert code == 2
+    assert "Traceback" not in err

@@ -160,3 +160,41 @@ def test_the_consumer_goes_by_channels_that_are_not_keys(broker, topic_prefix):
         found = [consumer.poll(30.0).value for _ in range(4)]
     assert found == [b"a0", b"b0", b"a1", b"b2"]
     assert consumer.holes == [Hole(b"b", 5, 1, 2)]
+
+
+class Interrupted:
+    """A producer in which a signal comes, as with Ctrl-C: before it has a message, or behind."""
+
+    def __init__(self, producer, where):
+        self.producer, self.where = producer, where
+
+    def __getattr__(self, name):
+        return getattr(self.producer, name)
+
+    def produce(self, *given, **more):
+        self.come("before")
+        self.producer.produce(*given, **more)
+
+    def poll(self, timeout_s):
+        self.come("behind")
+        return self.producer.poll(timeout_s)
+
+    def come(self, where):
+        if self.where == where:
+            self.where = ""
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("keep", [0, 10])
+@pytest.mark.parametrize(("where", "label"), [("before", 1), ("behind", 2)])
+def test_an_interrupt_leaves_no_label_out_and_none_twice(broker, topic_prefix, where, label, keep):
+    topic = f"{topic_prefix}in"
+    create_topics(broker.bootstrap, {topic: 1})
+    with LabelledProducer({"bootstrap.servers": broker.bootstrap}, topic, keep=keep) as producer:
+        assert producer.send("a", b"x") == 0
+        producer._producer = Interrupted(producer._producer, where)
+        with pytest.raises(KeyboardInterrupt):
+            producer.send("a", b"y")
+        assert producer.send("a", b"last", fin=True) == label
+    found = read_all(broker.bootstrap, topic)
+    assert [r.header("label") for r in found] == [b"%d" % n for n in range(label + 1)]

@@ -10,6 +10,8 @@ from streaming import LabelledProducer
 from streaming.errors import ConfigError, SequencerError
 from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
 
+ENDLESS = Record(b"a", b'{"channel": "a", "epoch": 1e999, "from": 1, "to": 3}')
+
 
 def wait_for(condition):
     deadline = time.monotonic() + SECONDS_MAX
@@ -112,7 +114,7 @@ def test_what_is_nobodys_is_not_answered(way):
         producer.flush()
         for asked in ({"epoch": 6}, {"epoch": 8}, {"channel": "b"}, {"channel": 5}):
             way.ask(1, 3, **asked)
-        produce(way.bootstrap, way.wanted, [Record(b"a", b"{"), Record(None, None)])
+        produce(way.bootstrap, way.wanted, [Record(b"a", b"{"), Record(None, None), ENDLESS])
         way.ask(5, 9)
         way.ask("x", None)
         way.ask(1, 3)

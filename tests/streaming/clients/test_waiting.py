@@ -3,6 +3,7 @@
 import pytest
 
 from streaming import OrderedConsumer
+from streaming.clients import reading
 from streaming.clients.connecting import reader_settings
 from tests.kafka_helpers import Record, create_topics, produce
 
@@ -82,3 +83,87 @@ def test_what_a_reader_rests_on_is_not_the_users_to_set():
     settings = reader_settings(given, "g", from_beginning=True)
     assert settings["enable.auto.offset.store"] is True
     assert settings["enable.auto.commit"] is False
+
+
+class Interrupted:
+    """A consumer in whose poll a signal comes, as with Ctrl-C: what it has taken is dropped."""
+
+    def __init__(self, consumer):
+        self.consumer = consumer
+        self.is_next = False
+
+    def __getattr__(self, name):
+        return getattr(self.consumer, name)
+
+    def poll(self, timeout_s):
+        message = self.consumer.poll(timeout_s)
+        if self.is_next and message is not None and not message.error():
+            self.is_next = False
+            raise KeyboardInterrupt
+        return message
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_what_an_interrupt_drops_is_not_committed_and_is_read_again(broker, topic_prefix, before):
+    topic = f"{topic_prefix}out"
+    delivered(broker, topic, range(6))
+    with reader(broker, topic) as first:
+        first._consumer = interrupted = Interrupted(first._consumer)
+        assert [next_of(first) for _ in range(before)] == [*range(before)]
+        interrupted.is_next = True
+        with pytest.raises(KeyboardInterrupt):
+            next_of(first)
+        first.commit()
+        assert [next_of(first), next_of(first)] == [before, before + 1]
+        interrupted.is_next = True
+        with pytest.raises(KeyboardInterrupt):
+            next_of(first)
+        first.commit()
+        assert not first.holes
+    with reader(broker, topic) as second:
+        assert next_of(second) == before + 2
+
+
+class Endless:
+    """A consumer whose partition has records for others without end."""
+
+    def __init__(self, consumer):
+        self.consumer, self.taken = consumer, 0
+
+    def __getattr__(self, name):
+        return getattr(self.consumer, name)
+
+    def poll(self, _timeout_s):
+        self.taken += 1
+        return Other(self.taken)
+
+
+class Other:
+    def __init__(self, offset):
+        self.place = offset
+
+    def error(self):
+        return None
+
+    def key(self):
+        return b"other"
+
+    def topic(self):
+        return "t"
+
+    def partition(self):
+        return 0
+
+    def offset(self):
+        return self.place
+
+
+def test_poll_ends_in_time_whatever_there_is_for_others(monkeypatch):
+    monkeypatch.setattr(reading, "PASSING_SECONDS_MAX", 0.1)
+    with OrderedConsumer(
+        {"bootstrap.servers": "127.0.0.1:1"}, ["t"], group="g", keys=["k"]
+    ) as found:
+        found._consumer = endless = Endless(found._consumer)
+        assert found.poll(0) is None
+        assert endless.taken > 1
+        assert found._completeness.positions["t", 0] == endless.taken + 1

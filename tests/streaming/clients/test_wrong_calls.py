@@ -1,9 +1,12 @@
 """What cannot work is a sentence, and librdkafka keeps its lines to itself."""
 
 import pytest
+from kafka import KafkaProducer
 
 from streaming import GroupPublisher, LabelledProducer, MulticastSender, OrderedConsumer
-from streaming.errors import ConfigError
+from streaming.errors import ConfigError, SequencerError
+from tests.kafka_helpers import create_topics
+from tests.service_helpers import called
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -12,6 +15,9 @@ NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
     ("make", "said"),
     [
         (lambda: LabelledProducer({"boostrap.servers": "x"}, "t"), "boostrap.servers"),
+        (lambda: LabelledProducer(NOBODY, "t", epoch=-1), "epoch is -1; the service rejects"),
+        (lambda: LabelledProducer(NOBODY, "t", epoch=2**63), "Write a whole number from 0 to 9"),
+        (lambda: LabelledProducer(NOBODY, "t", epoch=1.5), "epoch is 1.5"),
         (lambda: OrderedConsumer({**NOBODY, "fetch.min": 1}, ["t"], group="g"), "fetch.min"),
         (lambda: OrderedConsumer(NOBODY, "t", group="g"), "a list of topics is meant"),
         (lambda: OrderedConsumer(NOBODY, ["t"], group="g", discipline="chanel"), "no discipline"),
@@ -28,3 +34,35 @@ def test_a_kafka_that_is_away_floods_nobody(capfd):
     with OrderedConsumer(NOBODY, ["t"], group="g") as consumer:
         assert consumer.poll(0.5) is None
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["\udcff", "a\0b", b"bytes", None])
+def test_a_name_that_no_header_can_have(name):
+    producer = LabelledProducer(NOBODY, "t")
+    with pytest.raises(SequencerError, match="is not the name of a header. The label 0 was not"):
+        producer.send("k", b"v", [(name, b"x")])
+
+
+class NotText(str):
+    __slots__ = ()
+
+    def encode(self, *_):
+        return b"\xff"
+
+
+def test_a_header_whose_name_is_no_text_is_passed(broker, topic_prefix):
+    """Written by another client: the reader says where it is, and goes on behind it."""
+    topic = f"{topic_prefix}out"
+    create_topics(broker.bootstrap, {topic: 1})
+    added = [("sequence", b"0"), ("incarnation", b"1")]
+    writer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    for own in ([(NotText("x"), b"1")], []):
+        writer.send(topic, key=b"k", value=b"v", headers=[*own, *added]).get(60)
+    writer.close()
+    kafka = {"bootstrap.servers": broker.bootstrap}
+    with OrderedConsumer(kafka, [topic], group=topic) as reader:
+        with pytest.raises(SequencerError, match=f"{topic}/0@0 has a header whose name"):
+            reader.poll(60)
+        assert reader.poll(60).offset == 1
+    code, _, said = called("tail", topic, "--from-beginning", "--bootstrap", broker.bootstrap)
+    assert (code, f"{topic}/0@0 has a header whose name is not UTF-8." in said) == (1, True)
