@@ -202,7 +202,9 @@ def start_jvm(config: Config, to: str = "", *, workers: bool = False) -> Jvm:
     own_disk = "spark.local.dir" in config.spark or "SPARK_LOCAL_DIRS" in os.environ
     if is_local_master(settings["spark.master"]) and not own_disk:
         settings |= scratch.for_large_rows
-    return Jvm(settings, archive, _fork_server(settings, scratch) if workers else None, scratch)
+    server = _fork_server(settings, scratch) if workers else None
+    secrets = [name for name, value in config.spark.items() if value in config.secrets]
+    return Jvm(settings, archive, server, scratch, secrets)
 
 
 def _fork_server(settings: Mapping[str, str], scratch: Scratch) -> ForkServer | None:
