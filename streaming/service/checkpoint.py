@@ -191,10 +191,9 @@ class Checkpoint(SparkFiles):
             if name != MOVING:
                 self._files.remove(name)
 
-    @property
-    def moving(self) -> bool:
-        """Whether a move to here was begun and did not end."""
-        return self._read(MOVING) is not None
+    def is_moved_from(self, origin: str) -> bool:
+        """Whether a move from there to here was begun and did not end."""
+        return (self._read(MOVING) or {}).get("from") == origin
 
     def end_move(self) -> None:
         """Note that the whole state is here; see :meth:`require_here`."""

@@ -98,11 +98,12 @@ def rescale(
         each.pipeline: Checkpoint(target.root, each.pipeline, config.spark, synced=True)
         for each in old
     }
-    begun = []
+    begun, moved = [], []
     for each in old:
         if each.was_moved_to(target.root):
+            _require_moved(each, new[each.pipeline], target)
             say(f"{each.pipeline}: moved before")
-            new[each.pipeline].end_move()
+            moved.append(new[each.pipeline])
         elif each.identity() is None:
             each.require_whole()
             say(f"{each.pipeline}: has no checkpoint; it begins anew where it is started")
@@ -112,7 +113,9 @@ def rescale(
         each.claim()
         each.require_here()
         each.require_whole()
-        _require_free(new[each.pipeline])
+        _require_free(new[each.pipeline], each.location)
+    for each in moved:
+        each.end_move()
     for each in begun:
         new[each.pipeline].begin_move(each.location)
     crash_point("rescale-begun")
@@ -131,9 +134,28 @@ def rescale(
         each.release()
 
 
-def _require_free(new: Checkpoint) -> None:
+def _require_moved(old: Checkpoint, new: Checkpoint, target: Target) -> None:
+    """ConfigError where what was moved before is not there, or not as this command asks for."""
+    there = new.identity()
+    if there is None:
+        raise ConfigError(
+            f"The state of pipeline {old.pipeline} was moved to {new.location}, and is not there.",
+            "Nothing was changed.",
+            "Restore it from a backup of that checkpoint.",
+        )
+    if there.shards != target.shards:
+        raise ConfigError(
+            f"The state of pipeline {old.pipeline} was moved to {new.location} before, with "
+            f"{there.shards} shards; --shards is {target.shards}.",
+            "Nothing was changed.",
+            f"Give the command that was interrupted again: --shards {there.shards}.",
+        )
+
+
+def _require_free(new: Checkpoint, origin: str) -> None:
     """ConfigError where something is there that is not of this move: it would be lost."""
-    if not new.moving and not new.has_only(f"{MOVING}.new"):  # a write that a kill cut short
+    is_empty = new.has_only(f"{MOVING}.new")  # a write that a kill cut short
+    if not is_empty and not new.is_moved_from(origin):
         raise ConfigError(
             f"{new.location} is not empty, and what is there is not of this move.",
             UNCHANGED,

@@ -13,7 +13,7 @@ from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import StateRow
 from streaming.errors import ConfigError, Fenced, JobFailed, SequencerError
-from streaming.service.checkpoint import Checkpoint
+from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.planning import kept_partitions
 from streaming.service.rescale import (
     Target,
@@ -154,20 +154,46 @@ def test_renewals_keep_their_batches_and_keys_their_partitions():
 
 def test_nothing_is_moved_to_where_something_else_is(tmp_path):
     new = Checkpoint(str(tmp_path), "p", synced=False)
-    _require_free(new)
+    _require_free(new, "elsewhere")
     (tmp_path / "p").mkdir()
-    _require_free(new)
+    _require_free(new, "elsewhere")
     (tmp_path / "p" / "accounts.csv").write_text("mine")
     with pytest.raises(ConfigError, match="is not empty"):
-        _require_free(new)
+        _require_free(new, "elsewhere")
     (tmp_path / "p" / "accounts.csv").rename(tmp_path / "p" / "accounts.new")
     with pytest.raises(ConfigError, match="is not empty"):
-        _require_free(new)
+        _require_free(new, "elsewhere")
     (tmp_path / "p" / "accounts.new").rename(tmp_path / "p" / "moving.json.new")
-    _require_free(new)
+    _require_free(new, "elsewhere")
     new.begin_move("elsewhere")
     (tmp_path / "p" / "offsets").mkdir()
-    _require_free(new)
+    _require_free(new, "elsewhere")
+    with pytest.raises(ConfigError, match="is not of this move"):
+        _require_free(new, "another service's checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("shards", "said"), [(None, "and is not there"), (6, "before, with 6 shards; --shards is 5")]
+)
+def test_a_move_that_was_interrupted_goes_on_with_the_numbers_that_it_began_with(
+    tmp_path, shards, said
+):
+    """One pipeline is there, and closed where it was; the other one would get other numbers."""
+    old, new = (str(tmp_path / name) for name in ("old", "new"))
+    Checkpoint(old, "p").mark_moved(new, 6)
+    there = Checkpoint(new, "p")
+    there.begin_move(f"{old}/p")
+    if shards:
+        there.write_identity(Identity("multicast", shards, 2, ["in"], {"order": "batch"}))
+    service = SimpleNamespace(checkpoint=old, sync=True)
+    config, done = SimpleNamespace(service=service, spark={}), []
+    with pytest.raises(ConfigError, match=said):
+        rescale(None, config, ["p"], Target(new, 5, 2), done.append)
+    assert there.is_moved_from(f"{old}/p")
+    if shards:
+        rescale(None, config, ["p"], Target(new, shards, 3), done.append)
+        assert done == ["p: moved before"]
+        assert not there.is_moved_from(f"{old}/p")
 
 
 def test_a_service_that_no_lock_keeps_away_writes_nothing_once_its_state_is_moved(
