@@ -118,13 +118,17 @@ class Checkpoint(SparkFiles):
         if pinned is None:
             self.write_identity(wanted)
             return wanted
+        self.require_like(pinned, wanted, wishes)
+        return pinned
+
+    def require_like(self, pinned: Identity, wanted: Identity, wishes: Container[str] = ()) -> None:
+        """ConfigError where what is wanted differs from what was pinned; see :meth:`pin`."""
         for name, remedy in SHARED.items():
             if name not in wishes:
                 self._compare(name, getattr(pinned, name), getattr(wanted, name), remedy)
         for name, part in DISCIPLINES[pinned.discipline].fixed.items():
             if part.remedy:
                 self._compare(name, pinned.own[name], wanted.own[name], part.remedy)
-        return pinned
 
     def write_identity(self, identity: Identity) -> None:
         """Write the identity, which stays for the checkpoint's life."""

@@ -113,6 +113,7 @@ def rescale(
         each.claim()
         each.require_here()
         each.require_whole()
+        _require_as_it_ran(config, each)
         _require_free(new[each.pipeline], each.location)
     for each in moved:
         each.end_move()
@@ -150,6 +151,15 @@ def _require_moved(old: Checkpoint, new: Checkpoint, target: Target) -> None:
             "Nothing was changed.",
             f"Give the command that was interrupted again: --shards {there.shards}.",
         )
+
+
+def _require_as_it_ran(config: Config, old: Checkpoint) -> None:
+    """ConfigError where the file says otherwise what is fixed for the checkpoint's life."""
+    identity, settings = old.identity(), config.pipelines[old.pipeline]
+    assert identity is not None  # noqa: S101  (asked before)
+    inputs, own = sorted(settings.input), DISCIPLINES[settings.discipline].identity(settings)
+    discipline = settings.discipline
+    old.require_like(identity, replace(identity, discipline=discipline, inputs=inputs, own=own))
 
 
 def _require_free(new: Checkpoint, origin: str) -> None:

@@ -9,11 +9,14 @@ import pytest
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.arrow.totals import Totals
+from streaming.config import parse_config
+from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import StateRow
 from streaming.errors import ConfigError, Fenced, JobFailed, SequencerError
 from streaming.service.checkpoint import Checkpoint, Identity
+from streaming.service.insight import look
 from streaming.service.planning import kept_partitions
 from streaming.service.rescale import (
     Target,
@@ -217,3 +220,32 @@ def test_a_service_that_no_lock_keeps_away_writes_nothing_once_its_state_is_move
         running.renew(1)
     with pytest.raises(Fenced), writer.batch(BatchContext("q", 1, wrote={0: 0})):
         pass
+
+
+@pytest.mark.parametrize(
+    ("ran", "own", "told"),
+    [
+        ("group", {"groups": {"G": ["a"]}, "sequencing": "network"}, "discipline"),
+        ("multicast", {"order": "clock"}, "order"),
+        ("multicast", {"input": "other"}, "inputs"),
+    ],
+)
+def test_a_file_that_is_not_as_it_ran_is_refused_before_anything_is_moved(tmp_path, ran, own, told):
+    def configured(discipline, more):
+        tables = {"p": {"discipline": discipline, **more}}
+        service = {"checkpoint": str(tmp_path / "old")}
+        return parse_config({"service": service, "pipelines": tables}, {}, "test")
+
+    before = configured(ran, own).pipelines["p"]
+    pinned = DISCIPLINES[ran].identity(before)
+    old = Checkpoint(str(tmp_path / "old"), "p")
+    old.write_identity(Identity(ran, 2, 2, sorted(before.input), pinned))
+    old.write_status({"batch": 1})
+    now = configured("multicast", {})
+    said = f"pipelines.p: {told} is .*, but the checkpoint .* was made with"
+    with pytest.raises(ConfigError, match=said):
+        rescale(None, now, ["p"], Target(str(tmp_path / "new"), 4, 4), print)
+    assert not (tmp_path / "new").exists()
+    if told == "discipline":
+        with pytest.raises(ConfigError, match=said):
+            look(None, now, "p")
