@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ from streaming.disciplines.discipline import StateMove
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import STATE, STATE_FORMAT
-from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
+from streaming.errors import ConfigError, JobFailed, KafkaUnavailable, StorageUnavailable
 from streaming.service.checkpoint import MOVED, MOVING, Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.service.insight import described, shard_states
@@ -120,7 +120,8 @@ def rescale(
     for each in begun:
         new[each.pipeline].begin_move(each.location)
     crash_point("rescale-begun")
-    found = [_move(session, config, each, new[each.pipeline], target, say) for each in begun]
+    with _nothing_closed():
+        found = [_move(session, config, each, new[each.pipeline], target, say) for each in begun]
     crash_point("rescale-whole")
     for each, written in zip(begun, found, strict=True):
         # The old one is closed for good: nothing may rest on what a power cut takes.
@@ -133,6 +134,16 @@ def rescale(
     for each in begun:
         new[each.pipeline].end_move()
         each.release()
+
+
+@contextmanager
+def _nothing_closed() -> Iterator[None]:
+    """Inside, a disk that is full (or the like) leaves all as it was."""
+    try:
+        yield
+    except StorageUnavailable as error:
+        remedy = f"{error.remedy} Then give this command again."
+        raise StorageUnavailable(error.message, UNCHANGED, remedy) from error
 
 
 def _require_moved(old: Checkpoint, new: Checkpoint, target: Target) -> None:

@@ -14,11 +14,18 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import StateRow
-from streaming.errors import ConfigError, Fenced, JobFailed, SequencerError
+from streaming.errors import (
+    ConfigError,
+    Fenced,
+    JobFailed,
+    SequencerError,
+    StorageUnavailable,
+)
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.insight import look
 from streaming.service.planning import kept_partitions
 from streaming.service.rescale import (
+    UNCHANGED,
     Target,
     _carry_status,
     _require_done,
@@ -81,6 +88,7 @@ class New:
 
 
 GROUPS = {"G": ["A", "B"]}
+MULTICAST = {"discipline": "multicast"}
 
 
 @pytest.mark.parametrize(
@@ -249,3 +257,22 @@ def test_a_file_that_is_not_as_it_ran_is_refused_before_anything_is_moved(tmp_pa
     if told == "discipline":
         with pytest.raises(ConfigError, match=said):
             look(None, now, "p")
+
+
+def test_a_full_disk_says_that_nothing_was_changed_and_what_to_do(tmp_path, monkeypatch):
+    """No batch was under way that would be repeated."""
+    tables = {"service": {"checkpoint": str(tmp_path / "old")}, "pipelines": {"p": MULTICAST}}
+    config = parse_config(tables, {}, "test")
+    own = DISCIPLINES["multicast"].identity(config.pipelines["p"])
+    Checkpoint(str(tmp_path / "old"), "p").write_identity(
+        Identity("multicast", 2, 2, ["p.in"], own)
+    )
+
+    def full(*_):
+        raise StorageUnavailable("No room.", "The batch will be repeated.", "Make room.")
+
+    monkeypatch.setattr("streaming.service.rescale._move", full)
+    with pytest.raises(StorageUnavailable) as raised:
+        rescale(None, config, ["p"], Target(str(tmp_path / "new"), 4, 4), print)
+    assert raised.value.effect == UNCHANGED
+    assert raised.value.remedy == "Make room. Then give this command again."
