@@ -89,7 +89,7 @@ def back_up(checkpoints: Iterable[Checkpoint], to: Path) -> dict[str, int]:
 def _swept(folder: Path) -> Iterator[None]:
     """Remove what backups that were killed left in a folder, if no other one works there.
 
-    Their links keep what the service removes, so many of them would fill its disk.
+    Their links keep what the service removes, until its disk is full.
     """
     if not folder.is_dir():
         yield
@@ -98,9 +98,9 @@ def _swept(folder: Path) -> Iterator[None]:
     try:
         with suppress(OSError):  # another one works there
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for left in folder.glob(f"{STAGE}*"):
-                if re.fullmatch(r"[0-9a-f]{32}", left.name.removeprefix(STAGE)):
-                    shutil.rmtree(left, ignore_errors=True)
+            for abandoned in folder.glob(f"{STAGE}*"):
+                if re.fullmatch(r"[0-9a-f]{32}", abandoned.name.removeprefix(STAGE)):
+                    shutil.rmtree(abandoned, ignore_errors=True)
         with suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_SH)
         yield

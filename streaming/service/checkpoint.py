@@ -174,11 +174,8 @@ class Checkpoint(SparkFiles):
             self._read(name)
 
     def _damaged(self, name: str, how: str) -> SequencerError:
-        return SequencerError(
-            f"{self.location}/{name} {how}.",
-            "Nothing was changed.",
-            "Restore it from a backup of the checkpoint.",
-        )
+        remedy = "Restore it from a backup of the checkpoint."
+        return SequencerError(f"{self.location}/{name} {how}.", "Nothing was changed.", remedy)
 
     def mark_moved(self, to: str, shards: int) -> None:
         """Close this checkpoint: no service starts on it any more; see :meth:`require_here`."""

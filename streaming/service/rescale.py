@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -33,10 +33,17 @@ from streaming.disciplines.discipline import StateMove
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import STATE, STATE_FORMAT
-from streaming.errors import ConfigError, JobFailed, KafkaUnavailable, StorageUnavailable
-from streaming.service.checkpoint import MOVED, MOVING, Checkpoint, Identity
+from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
+from streaming.service.checkpoint import MOVED, Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.service.insight import described, shard_states
+from streaming.service.move_checks import (
+    UNCHANGED,
+    nothing_closed,
+    require_as_it_ran,
+    require_free,
+    require_moved,
+)
 from streaming.service.planning import make_plan
 from streaming.service.standing import is_known
 from streaming.sink.claim import Claim
@@ -50,7 +57,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
 
 OUT = "shard int"
-UNCHANGED = "Nothing was changed; the service can be started as it was."
 ROWS = "state-rows"
 
 Say = Callable[[str], None]
@@ -101,7 +107,7 @@ def rescale(
     begun, moved = [], []
     for each in old:
         if each.was_moved_to(target.root):
-            _require_moved(each, new[each.pipeline], target)
+            require_moved(each, new[each.pipeline], target.shards)
             say(f"{each.pipeline}: moved before")
             moved.append(new[each.pipeline])
         elif each.identity() is None:
@@ -113,14 +119,14 @@ def rescale(
         each.claim()
         each.require_here()
         each.require_whole()
-        _require_as_it_ran(config, each)
-        _require_free(new[each.pipeline], each.location)
+        require_as_it_ran(config, each)
+        require_free(new[each.pipeline], each.location)
     for each in moved:
         each.end_move()
     for each in begun:
         new[each.pipeline].begin_move(each.location)
     crash_point("rescale-begun")
-    with _nothing_closed():
+    with nothing_closed():
         found = [_move(session, config, each, new[each.pipeline], target, say) for each in begun]
     crash_point("rescale-whole")
     for each, written in zip(begun, found, strict=True):
@@ -134,54 +140,6 @@ def rescale(
     for each in begun:
         new[each.pipeline].end_move()
         each.release()
-
-
-@contextmanager
-def _nothing_closed() -> Iterator[None]:
-    """Inside, a disk that is full (or the like) leaves all as it was."""
-    try:
-        yield
-    except StorageUnavailable as error:
-        remedy = f"{error.remedy} Then give this command again."
-        raise StorageUnavailable(error.message, UNCHANGED, remedy) from error
-
-
-def _require_moved(old: Checkpoint, new: Checkpoint, target: Target) -> None:
-    """ConfigError where what was moved before is not there, or not as this command asks for."""
-    there = new.identity()
-    if there is None:
-        raise ConfigError(
-            f"The state of pipeline {old.pipeline} was moved to {new.location}, and is not there.",
-            "Nothing was changed.",
-            "Restore it from a backup of that checkpoint.",
-        )
-    if there.shards != target.shards:
-        raise ConfigError(
-            f"The state of pipeline {old.pipeline} was moved to {new.location} before, with "
-            f"{there.shards} shards; --shards is {target.shards}.",
-            "Nothing was changed.",
-            f"Give the command that was interrupted again: --shards {there.shards}.",
-        )
-
-
-def _require_as_it_ran(config: Config, old: Checkpoint) -> None:
-    """ConfigError where the file says otherwise what is fixed for the checkpoint's life."""
-    identity, settings = old.identity(), config.pipelines[old.pipeline]
-    assert identity is not None  # noqa: S101  (asked before)
-    inputs, own = sorted(settings.input), DISCIPLINES[settings.discipline].identity(settings)
-    discipline = settings.discipline
-    old.require_like(identity, replace(identity, discipline=discipline, inputs=inputs, own=own))
-
-
-def _require_free(new: Checkpoint, origin: str) -> None:
-    """ConfigError where something is there that is not of this move: it would be lost."""
-    is_empty = new.has_only(f"{MOVING}.new")  # a write that a kill cut short
-    if not is_empty and not new.is_moved_from(origin):
-        raise ConfigError(
-            f"{new.location} is not empty, and what is there is not of this move.",
-            UNCHANGED,
-            "Name a new folder or URI with --to.",
-        )
 
 
 def _move(
@@ -387,7 +345,6 @@ def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
     # before them. Keys stay in the partitions that they have.
     kept = Decisions(old)
     standing = [(0, kept.last())] if kept.last() else []
-    peak_ms = old.decisions().get("peak_ms", 0)
-    moved_on = {"renewals": kept.renewals, "peak_ms": peak_ms, "before": old.query()}
+    moved_on = {"renewals": kept.renewals, "peak_ms": kept.peak_ms, "before": old.query()}
     new.write_decisions({"standing": standing, **moved_on})
     new.write_status({**status, "query": new.query(), "batch": 0, "at": at, "shards": shards})

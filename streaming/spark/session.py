@@ -217,9 +217,8 @@ def _fork_server(settings: Mapping[str, str], scratch: Scratch) -> ForkServer | 
         for name, value in settings.items()
         if name.startswith(EXECUTOR_VARIABLE)
     }
-    modules = environment.get(PRELOAD, "").split(",")
-    python = os.environ["PYSPARK_PYTHON"]
-    return ForkServer(scratch.folder, python, environment, filter(None, modules))
+    modules = filter(None, environment.get(PRELOAD, "").split(","))
+    return ForkServer(scratch.folder, os.environ["PYSPARK_PYTHON"], environment, modules)
 
 
 def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArchive | None]:
@@ -303,8 +302,7 @@ def spark_session(config: Config, jvm: Jvm | None = None) -> Iterator[SparkSessi
         try:
             yield session
         finally:
-            ending = quietly(lambda: failures.stop(session))
-            stopper = threading.Thread(target=ending, daemon=True)
+            stopper = threading.Thread(target=quietly(lambda: failures.stop(session)), daemon=True)
             stopper.start()
             stopper.join(SPARK_SECONDS_MAX)
 

@@ -23,13 +23,12 @@ from streaming.errors import (
 )
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.insight import look
+from streaming.service.move_checks import UNCHANGED, require_free
 from streaming.service.planning import kept_partitions
 from streaming.service.rescale import (
-    UNCHANGED,
     Target,
     _carry_status,
     _require_done,
-    _require_free,
     _written,
     rescale,
 )
@@ -165,22 +164,22 @@ def test_renewals_keep_their_batches_and_keys_their_partitions():
 
 def test_nothing_is_moved_to_where_something_else_is(tmp_path):
     new = Checkpoint(str(tmp_path), "p", synced=False)
-    _require_free(new, "elsewhere")
+    require_free(new, "elsewhere")
     (tmp_path / "p").mkdir()
-    _require_free(new, "elsewhere")
+    require_free(new, "elsewhere")
     (tmp_path / "p" / "accounts.csv").write_text("mine")
     with pytest.raises(ConfigError, match="is not empty"):
-        _require_free(new, "elsewhere")
+        require_free(new, "elsewhere")
     (tmp_path / "p" / "accounts.csv").rename(tmp_path / "p" / "accounts.new")
     with pytest.raises(ConfigError, match="is not empty"):
-        _require_free(new, "elsewhere")
+        require_free(new, "elsewhere")
     (tmp_path / "p" / "accounts.new").rename(tmp_path / "p" / "moving.json.new")
-    _require_free(new, "elsewhere")
+    require_free(new, "elsewhere")
     new.begin_move("elsewhere")
     (tmp_path / "p" / "offsets").mkdir()
-    _require_free(new, "elsewhere")
+    require_free(new, "elsewhere")
     with pytest.raises(ConfigError, match="is not of this move"):
-        _require_free(new, "another service's checkpoint")
+        require_free(new, "another service's checkpoint")
 
 
 @pytest.mark.parametrize(
