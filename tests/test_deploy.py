@@ -219,3 +219,11 @@ def test_the_unit_waits_for_a_clean_stop():
     assert service["RestartPreventExitStatus"] == "2"  # of the main process; of no other
     assert "ExecStartPre" not in service
     assert service["ExecStart"].endswith("run /etc/sequencer/%i.toml")
+
+
+def test_the_unit_keeps_held_records_from_other_users():
+    text = (DEPLOY / "systemd" / "sequencer@.service").read_text()
+    assert re.findall(r"^(?:UMask|StateDirectoryMode)=(\d+)$", text, re.MULTILINE) == [
+        "0750",
+        "0027",
+    ]

@@ -271,8 +271,6 @@ def _table(console: Console, found: dict[str, dict[str, Any]]) -> None:
 
 def _overlaps(table: Table, found: dict[str, dict[str, Any]]) -> None:
     """Put rows for the first overlaps of groups, each with its next number, into the table."""
-    from rich.markup import escape  # noqa: PLC0415
-
     numbers = {
         name: {f"  {one} + {other}": number for one, other, number in figures.get("overlaps", ())}
         for name, figures in found.items()
@@ -281,9 +279,7 @@ def _overlaps(table: Table, found: dict[str, dict[str, Any]]) -> None:
     for index, pair in enumerate(list(named)[:OVERLAPS_SHOWN]):
         if not index:
             table.add_row("overlaps (next number)", *("" for _ in found))
-        table.add_row(
-            escape(printable(pair)), *(_shown(each.get(pair)) for each in numbers.values())
-        )
+        table.add_row(printable(pair), *(_shown(each.get(pair)) for each in numbers.values()))
 
 
 def _ago(seconds: float) -> str:

@@ -14,10 +14,14 @@ PIPE_COLUMNS = 10_000
 
 
 def terminal() -> Console:
-    """Return standard output: as wide as the terminal is; in a pipe nothing is cut or wrapped."""
+    """Return standard output: as wide as the terminal is; in a pipe nothing is cut or wrapped.
+
+    Brackets and colons stand for themselves: what is shown comes from outside.
+    """
     if not sys.stdout.isatty():
-        return Console(width=PIPE_COLUMNS)
-    return Console(color_system=color_system(), width=shutil.get_terminal_size().columns)
+        return Console(width=PIPE_COLUMNS, markup=False, emoji=False)
+    columns = shutil.get_terminal_size().columns
+    return Console(color_system=color_system(), width=columns, markup=False, emoji=False)
 
 
 def show(console: Console, table: Table) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from streaming.disciplines import DISCIPLINES
 from streaming.settings.values import SUBSCRIBER, key_path
 
-WRITTEN = ("output", "rejects", "events", "transit", "wanted")
+WRITTEN = ("output", "rejects", "events", "transit", "wanted", "progress")
 DEFAULTS = {"input": "in", "output": "out"}
 
 
@@ -68,9 +68,12 @@ def _uses(name: str, table: Any) -> Iterator[Use]:
             continue
         if role == "transit" and not known.settings.exchanges(table):
             continue
-        topics = table.get(role, f"{name}.{DEFAULTS.get(role, role)}")
+        default = f"{name}.{DEFAULTS.get(role, role)}"
+        topics = table.get(role, None if role == "progress" else default)
+        if topics is True:  # as progress may be; false and "" stand for none
+            topics = default
         for topic in topics if isinstance(topics, list) else [topics]:
-            if isinstance(topic, str):
+            if isinstance(topic, str) and topic:
                 for expanded in _expanded(topic, table):
                     yield Use(name, role, expanded)
 

@@ -37,8 +37,8 @@ def channel_command(
     command: dict[str, Any] = {"op": op, "by": user, "why": _why(form)}
     if form.get("blocked"):
         command["blocked"] = form["blocked"]
-    else:
-        command["channel"] = key_to_json(decoded_key(form.get("channel", "")))
+    elif "channel" in form:
+        command["channel"] = key_to_json(decoded_key(form["channel"]))
     label = form.get("label", "").strip()
     if label and op != "reset":
         is_number = config.pipelines[name].labels.kind != "custom" and label.isdecimal()

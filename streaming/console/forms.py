@@ -24,8 +24,8 @@ def channel_command(desk: Desk, request: Request, form: Mapping[str, str], user:
         answer = actions.channel_command(desk.config, name, form, user)
         shown: dict[str, Any] = {"answer": answer, "form": form, "act": "channels"}
         shown["reasons"] = actions.REASONS
-        if code := form.get("channel"):
-            key = decoded_key(code)
+        if "channel" in form:
+            key = decoded_key(form["channel"])
             with desk.turn():
                 shown |= streams.channel(desk.config, name, key, streams.Scope())
     except ValueError:

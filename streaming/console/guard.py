@@ -77,6 +77,6 @@ async def form_of(request: Request) -> dict[str, str]:
         if len(body) > FORM_BYTES_MAX:
             raise HTTPException(413, "The form is too long. Nothing was done.")
     try:
-        return dict(parse_qsl(body.decode(), max_num_fields=50))
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=50))
     except (UnicodeDecodeError, ValueError):
         raise HTTPException(400, "The form cannot be read. Nothing was done.") from None

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from http.client import HTTPException
 from itertools import pairwise
 from typing import Any
 
@@ -129,8 +130,10 @@ class Recorder:
                     pipeline.totals = Totals.sum(Totals(**each) for each in shards)
                     pipeline.status = status
                 pipeline.fault = ""
-            except (SequencerError, OSError) as error:
-                pipeline.fault = self.config.hide(str(error))
+            except Exception as error:  # noqa: BLE001  (said; the next look may go)
+                is_known = isinstance(error, SequencerError | OSError)
+                why = f"{error}" if is_known else f"The figures cannot be read: {error}"
+                pipeline.fault = self.config.hide(why)
             totals = pipeline.totals
             sample = Sample(
                 time.time(),
@@ -153,7 +156,7 @@ class Recorder:
                 pipeline.said = self._checkpoints[name].last_said.read()
                 pipeline.is_running, _ = self._checkpoints[name].holder()
                 pipeline.lag = pipeline.metrics.get("lag") or self._lag(name)
-            except (SequencerError, OSError):
+            except Exception:  # noqa: BLE001  (whatever it is, the next look may go)
                 pipeline.lag = None
 
     def _lag(self, name: str) -> Lag:
@@ -178,7 +181,7 @@ def scraped(address: str) -> dict[str, dict[str, Any]]:
             f"http://{address}/metrics", timeout=SCRAPE_SECONDS_MAX
         ) as answer:
             text = answer.read(SCRAPE_BYTES_MAX).decode(errors="replace")
-    except (OSError, ValueError):
+    except (OSError, ValueError, HTTPException):
         return {}
     found: dict[str, dict[str, Any]] = {}
     for name, labels, value in SAMPLE.findall(text):

@@ -111,7 +111,8 @@ def record(desk: Desk, request: Request) -> Response:
     shown: dict[str, Any] = {"found": found, "near": near, "role": roles[place[0]]}
     if found is None:
         return desk.page(request, "nowhere.html", place="{}/{}@{}".format(*place), **shown)
-    shown |= views.reject_of(desk.config, found)
+    if shown["role"] == "rejects":  # in other topics these headers are a sender's
+        shown |= views.reject_of(desk.config, found)
     return desk.page(request, "record.html", **shown)
 
 
@@ -223,9 +224,9 @@ def _decoded(code: str) -> bytes:
 PAGES = [
     ("/", overview),
     ("/p/{name}/blocked", blocked),
-    ("/p/{name}/channel/{code}", channel),
+    ("/p/{name}/channel/{code:path}", channel),  # of an empty key it is empty
     ("/p/{name}/group/{code}", group),
-    ("/p/{name}/subscriber/{code}", subscriber),
+    ("/p/{name}/subscriber/{code:path}", subscriber),
     ("/p/{name}/records", records),
     ("/p/{name}/record/{code}", record),
     ("/p/{name}/groups", groups),

@@ -8,6 +8,7 @@ import time
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any
 
 SECONDS_MAX = 2.0
@@ -69,5 +70,5 @@ class Prometheus:
                 found: dict[str, Any] = json.loads(answer.read(BYTES_MAX))
             series = found["data"]["result"]
             return [float(value) for _, value in series[0]["values"]] if series else []
-        except (OSError, ValueError, KeyError, TypeError, IndexError):
+        except (OSError, ValueError, KeyError, TypeError, IndexError, HTTPException):
             return None

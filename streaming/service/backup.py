@@ -16,12 +16,14 @@ Then the disk has to write it, and it gets its name: what is at TO is whole.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import re
 import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from streaming.durable import sync, sync_all
@@ -33,6 +35,8 @@ from streaming.storage.files import local_path
 
 TRIES_MAX = 100
 PAUSE_SECONDS = 0.05
+STAGE = ".backup-"
+"""What the folder of a backup that is not whole is called, before 32 hexadecimal digits."""
 FIRST, LAST = (STATUS, WAITING), (DECISIONS,)
 """A status of batch B + 1 needs the offsets of that batch beside it; these need the decisions."""
 OF_A_PROCESS = (LOCK, HOLDER, behind.NAME, last_said.NAME)
@@ -49,8 +53,11 @@ def back_up(checkpoints: Iterable[Checkpoint], to: Path) -> dict[str, int]:
     """
     checkpoints = list(checkpoints)
     _require_possible(checkpoints, to)
-    stage = Path(local_path(checkpoints[0].location)).parent / f".backup-{uuid.uuid4().hex}"
+    root = Path(local_path(checkpoints[0].location)).parent
+    stage = root / f"{STAGE}{uuid.uuid4().hex}"
+    held = ExitStack()
     try:
+        held.enter_context(_swept(root))
         kept = {each.pipeline: _link_pipeline(each, stage / each.pipeline) for each in checkpoints}
         if all(batch < 0 for batch in kept.values()):
             raise ConfigError(
@@ -60,6 +67,7 @@ def back_up(checkpoints: Iterable[Checkpoint], to: Path) -> dict[str, int]:
             )
         sync_all(stage)
         to.parent.mkdir(parents=True, exist_ok=True)
+        held.enter_context(_swept(to.parent))
         with suppress(FileNotFoundError):
             to.rmdir()
         whole = _in_place(stage, to)
@@ -73,7 +81,31 @@ def back_up(checkpoints: Iterable[Checkpoint], to: Path) -> dict[str, int]:
         ) from error
     finally:
         shutil.rmtree(stage, ignore_errors=True)
+        held.close()
     return kept
+
+
+@contextmanager
+def _swept(folder: Path) -> Iterator[None]:
+    """Remove what backups that were killed left in a folder, if no other one works there.
+
+    Their links keep what the service removes, until its disk is full.
+    """
+    if not folder.is_dir():
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # another one works there
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for abandoned in folder.glob(f"{STAGE}*"):
+                if re.fullmatch(r"[0-9a-f]{32}", abandoned.name.removeprefix(STAGE)):
+                    shutil.rmtree(abandoned, ignore_errors=True)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _require_possible(checkpoints: list[Checkpoint], to: Path) -> None:
@@ -151,7 +183,7 @@ def _in_place(stage: Path, to: Path) -> Path:
     """Return the files beside their place: as they are, or copied where that is another disk."""
     if stage.stat().st_dev == to.parent.stat().st_dev:
         return stage
-    copy = to.with_name(f".{to.name}-{uuid.uuid4().hex}")
+    copy = to.with_name(f"{STAGE}{uuid.uuid4().hex}")
     try:
         shutil.copytree(stage, copy)
         sync_all(copy)

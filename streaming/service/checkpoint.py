@@ -118,13 +118,17 @@ class Checkpoint(SparkFiles):
         if pinned is None:
             self.write_identity(wanted)
             return wanted
+        self.require_like(pinned, wanted, wishes)
+        return pinned
+
+    def require_like(self, pinned: Identity, wanted: Identity, wishes: Container[str] = ()) -> None:
+        """ConfigError where what is wanted differs from what was pinned; see :meth:`pin`."""
         for name, remedy in SHARED.items():
             if name not in wishes:
                 self._compare(name, getattr(pinned, name), getattr(wanted, name), remedy)
         for name, part in DISCIPLINES[pinned.discipline].fixed.items():
             if part.remedy:
                 self._compare(name, pinned.own[name], wanted.own[name], part.remedy)
-        return pinned
 
     def write_identity(self, identity: Identity) -> None:
         """Write the identity, which stays for the checkpoint's life."""
@@ -170,11 +174,8 @@ class Checkpoint(SparkFiles):
             self._read(name)
 
     def _damaged(self, name: str, how: str) -> SequencerError:
-        return SequencerError(
-            f"{self.location}/{name} {how}.",
-            "Nothing was changed.",
-            "Restore it from a backup of the checkpoint.",
-        )
+        remedy = "Restore it from a backup of the checkpoint."
+        return SequencerError(f"{self.location}/{name} {how}.", "Nothing was changed.", remedy)
 
     def mark_moved(self, to: str, shards: int) -> None:
         """Close this checkpoint: no service starts on it any more; see :meth:`require_here`."""
@@ -191,10 +192,9 @@ class Checkpoint(SparkFiles):
             if name != MOVING:
                 self._files.remove(name)
 
-    @property
-    def moving(self) -> bool:
-        """Whether a move to here was begun and did not end."""
-        return self._read(MOVING) is not None
+    def is_moved_from(self, origin: str) -> bool:
+        """Whether a move from there to here was begun and did not end."""
+        return (self._read(MOVING) or {}).get("from") == origin
 
     def end_move(self) -> None:
         """Note that the whole state is here; see :meth:`require_here`."""

@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
+from streaming.errors import StorageUnavailable
+
 TRIES = 10
 TRY_SECONDS = 0.05
 """A process that looks whether a lock is held takes it for a moment: a start waits for that."""
@@ -41,8 +43,19 @@ class Holder:
 
 
 def lock(path: Path) -> IO[str] | None:
-    """Lock a file until it is closed, or the process ends; None where another process has it."""
-    file = path.open("a+")
+    """Lock a file until it is closed, or the process ends; None where another process has it.
+
+    Raises StorageUnavailable.
+    """
+    try:
+        file = path.open("a+")
+    except OSError as error:
+        raise StorageUnavailable(
+            f"The checkpoint {path.parent} cannot be used: {path.name}: {error.strerror}.",
+            "Nothing was changed.",
+            "See that the folder and all that is in it belongs to this user; a backup that root "
+            "made or put back does not.",
+        ) from error
     for number in range(TRIES):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

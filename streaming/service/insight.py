@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
@@ -64,6 +65,8 @@ def _read(
             "Nothing was read.",
             f"Start it first: sequencer run CONFIG --pipeline {name}.",
         )
+    discipline = config.pipelines[name].discipline
+    checkpoint.require_like(identity, replace(identity, discipline=discipline))
     plan = make_plan(config, name, identity, {})
     for _ in range(READS_MAX):
         rows = shard_states(session, checkpoint.location, checkpoint.state_format())

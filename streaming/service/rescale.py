@@ -34,9 +34,16 @@ from streaming.disciplines.plan import Plan
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import STATE, STATE_FORMAT
 from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
-from streaming.service.checkpoint import MOVED, MOVING, Checkpoint, Identity
+from streaming.service.checkpoint import MOVED, Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.service.insight import described, shard_states
+from streaming.service.move_checks import (
+    UNCHANGED,
+    nothing_closed,
+    require_as_it_ran,
+    require_free,
+    require_moved,
+)
 from streaming.service.planning import make_plan
 from streaming.service.standing import is_known
 from streaming.sink.claim import Claim
@@ -50,7 +57,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
 
 OUT = "shard int"
-UNCHANGED = "Nothing was changed; the service can be started as it was."
 ROWS = "state-rows"
 
 Say = Callable[[str], None]
@@ -98,11 +104,12 @@ def rescale(
         each.pipeline: Checkpoint(target.root, each.pipeline, config.spark, synced=True)
         for each in old
     }
-    begun = []
+    begun, moved = [], []
     for each in old:
         if each.was_moved_to(target.root):
+            require_moved(each, new[each.pipeline], target.shards)
             say(f"{each.pipeline}: moved before")
-            new[each.pipeline].end_move()
+            moved.append(new[each.pipeline])
         elif each.identity() is None:
             each.require_whole()
             say(f"{each.pipeline}: has no checkpoint; it begins anew where it is started")
@@ -112,11 +119,15 @@ def rescale(
         each.claim()
         each.require_here()
         each.require_whole()
-        _require_free(new[each.pipeline])
+        require_as_it_ran(config, each)
+        require_free(new[each.pipeline], each.location)
+    for each in moved:
+        each.end_move()
     for each in begun:
         new[each.pipeline].begin_move(each.location)
     crash_point("rescale-begun")
-    found = [_move(session, config, each, new[each.pipeline], target, say) for each in begun]
+    with nothing_closed():
+        found = [_move(session, config, each, new[each.pipeline], target, say) for each in begun]
     crash_point("rescale-whole")
     for each, written in zip(begun, found, strict=True):
         # The old one is closed for good: nothing may rest on what a power cut takes.
@@ -129,16 +140,6 @@ def rescale(
     for each in begun:
         new[each.pipeline].end_move()
         each.release()
-
-
-def _require_free(new: Checkpoint) -> None:
-    """ConfigError where something is there that is not of this move: it would be lost."""
-    if not new.moving and not new.has_only(f"{MOVING}.new"):  # a write that a kill cut short
-        raise ConfigError(
-            f"{new.location} is not empty, and what is there is not of this move.",
-            UNCHANGED,
-            "Name a new folder or URI with --to.",
-        )
 
 
 def _move(
@@ -344,7 +345,6 @@ def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
     # before them. Keys stay in the partitions that they have.
     kept = Decisions(old)
     standing = [(0, kept.last())] if kept.last() else []
-    peak_ms = old.decisions().get("peak_ms", 0)
-    moved_on = {"renewals": kept.renewals, "peak_ms": peak_ms, "before": old.query()}
+    moved_on = {"renewals": kept.renewals, "peak_ms": kept.peak_ms, "before": old.query()}
     new.write_decisions({"standing": standing, **moved_on})
     new.write_status({**status, "query": new.query(), "batch": 0, "at": at, "shards": shards})

@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -39,8 +39,9 @@ LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 class Jvm:
     """A JVM process for one Spark session; a context manager that cleans up at its end.
 
-    ``settings`` are the session's; they have the JVM's memory, class path and options. ``server``
-    (for its Python workers) and ``scratch`` (for temporary files) end with the JVM.
+    ``settings`` are the session's; they have the JVM's memory, class path and options. ``secrets``:
+    names of those that no other user may see. ``server`` (for its Python workers) and ``scratch``
+    (for temporary files) end with the JVM.
     Raises ConfigError in a process that spark-submit started.
     """
 
@@ -50,6 +51,7 @@ class Jvm:
         archive: ClassArchive | None = None,
         server: ForkServer | None = None,
         scratch: Scratch | None = None,
+        secrets: Container[str] = (),
     ) -> None:
         if "PYSPARK_GATEWAY_PORT" in os.environ:  # its class path is without Kafka's client
             raise ConfigError(
@@ -67,7 +69,8 @@ class Jvm:
         self._gateway: Any = None
         self._scratch = scratch
         self._address = scratch.folder / "address"
-        words, variables = command(home, self.settings)
+        self._secrets = scratch.folder / "secrets"
+        words, variables = command(home, self.settings, secrets, self._secrets)
         self._process = subprocess.Popen(
             [*UNHEARD, *words],
             stdin=subprocess.PIPE,  # the JVM ends when this does
@@ -94,6 +97,7 @@ class Jvm:
 
         os.environ["PYSPARK_PIN_THREAD"] = "true"  # the properties of a job are those of its thread
         listening = self._listening()
+        self._secrets.unlink(missing_ok=True)  # it has them now
         os.environ.update(listening)
         try:
             gateway = launch_gateway()

@@ -7,10 +7,12 @@ compares the two. They differ in Spark's jars on the class path (`class_path`).
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 OPENED = (
@@ -66,9 +68,20 @@ CLASS_PATH, JAVA_OPTIONS = "spark.driver.extraClassPath", "spark.driver.extraJav
 SCRIPTS_SETTINGS = ("spark.driver.defaultJavaOptions", "spark.driver.extraLibraryPath")
 
 
-def command(home: Path, settings: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Return the words that start the JVM of the Spark in a folder, and its further environment."""
-    options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+def command(
+    home: Path, settings: Mapping[str, str], secrets: Container[str] = (), file: Path | None = None
+) -> tuple[list[str], dict[str, str]]:
+    """Return the words that start the JVM of the Spark in a folder, and its further environment.
+
+    Settings whose names are ``secrets`` are written to ``file``, if one is given, which nobody else
+    may read: every user of the machine can read the words.
+    """
+    hidden = {name: settings[name] for name in settings if file is not None and name in secrets}
+    shown = {name: value for name, value in settings.items() if name not in hidden}
+    options = [word for name, value in shown.items() for word in ("--conf", f"{name}={value}")]
+    if file is not None and hidden:
+        file.write_text("".join(_property(*each) for each in hidden.items()))
+        options += ["--load-spark-defaults", "--properties-file", str(file)]
     java = _java()
     if java is None or _needs_script(home, settings):
         return [str(home / "bin" / "spark-submit"), *options, "pyspark-shell"], {}
@@ -86,6 +99,12 @@ def command(home: Path, settings: Mapping[str, str]) -> tuple[list[str], dict[st
         "SPARK_ENV_LOADED": "1",
         "SPARK_SCALA_VERSION": SCALA,
     }
+
+
+def _property(name: str, value: str) -> str:
+    """Return a line of a file of Java's properties."""
+    escaped = re.sub(r"([\\\s:=#!])", r"\\\1", name)
+    return f"{escaped}={json.dumps(value)[1:-1]}\n"
 
 
 def class_path(home: Path) -> list[Path]:

@@ -198,7 +198,9 @@ def start_jvm(config: Config, to: str = "", *, workers: bool = False) -> Jvm:
     own_disk = "spark.local.dir" in config.spark or "SPARK_LOCAL_DIRS" in os.environ
     if is_local_master(settings["spark.master"]) and not own_disk:
         settings |= scratch.for_large_rows
-    return Jvm(settings, archive, _fork_server(settings, scratch) if workers else None, scratch)
+    server = _fork_server(settings, scratch) if workers else None
+    secrets = [name for name, value in config.spark.items() if value in config.secrets]
+    return Jvm(settings, archive, server, scratch, secrets)
 
 
 def _fork_server(settings: Mapping[str, str], scratch: Scratch) -> ForkServer | None:
@@ -211,9 +213,8 @@ def _fork_server(settings: Mapping[str, str], scratch: Scratch) -> ForkServer | 
         for name, value in settings.items()
         if name.startswith(EXECUTOR_VARIABLE)
     }
-    modules = environment.get(PRELOAD, "").split(",")
-    python = os.environ["PYSPARK_PYTHON"]
-    return ForkServer(scratch.folder, python, environment, filter(None, modules))
+    modules = filter(None, environment.get(PRELOAD, "").split(","))
+    return ForkServer(scratch.folder, os.environ["PYSPARK_PYTHON"], environment, modules)
 
 
 def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArchive | None]:
@@ -297,8 +298,7 @@ def spark_session(config: Config, jvm: Jvm | None = None) -> Iterator[SparkSessi
         try:
             yield session
         finally:
-            ending = quietly(lambda: failures.stop(session))
-            stopper = threading.Thread(target=ending, daemon=True)
+            stopper = threading.Thread(target=quietly(lambda: failures.stop(session)), daemon=True)
             stopper.start()
             stopper.join(SPARK_SECONDS_MAX)
 

@@ -15,6 +15,7 @@ from sequencer.channels import Arrivals, Rules, ShardState, step
 from sequencer.labels import LinearLabels
 from streaming.arrow.totals import Totals
 from streaming.cli import blocked
+from streaming.cli.tables import terminal
 from streaming.config import load_config
 from streaming.disciplines import discipline
 from streaming.disciplines.channels.waiting import waiting_report
@@ -126,3 +127,12 @@ def test_who_was_asked_how_often_is_shown():
     assert " ".join(head) == "p: 2 blocked, 10 held, 11 asked, 4 answered, 1 s ago"
     assert columns[-3:] == ["asked", "asks", "next"]
     assert [each[7:] for each in cells] == [["3", "2026-11-24T03:00:00Z"], ["8", "not", "again"]]
+
+
+@pytest.mark.parametrize("name", ["[/x]", "[red]", "[ab]*", ":warning:"])
+def test_names_that_look_like_markup_are_shown_as_they_are(capsys, name):
+    """A sender that is waited for has a name from outside, and globs have brackets."""
+    row = {"channel": "k", "next": name, "since": "2026-11-24T03:00:00.000+00:00", "held": 1}
+    figures = {"blocked": 1, "held": 1, "age_seconds": 1.0, "discipline": "channel"}
+    blocked.list_waiting(terminal(), {"p": {**figures, "waiting": [{**row, "rule": name}]}})
+    assert capsys.readouterr().out.count(name) == 2

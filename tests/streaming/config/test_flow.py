@@ -36,6 +36,21 @@ def test_nobody_writes_where_another_does(role):
     ]
 
 
+@pytest.mark.parametrize("topic", ["a.in", "a.out", "b.out", "b.events", "b.commands", "b_out"])
+def test_marks_of_progress_have_a_topic_of_their_own(topic):
+    """A mark in an output is read as a delivery, in commands as a command, in an input it loops."""
+    assert len(flow(a={"progress": topic}, b={"progress": True})) == 1
+    assert flow(a={"progress": True}, b={"output": "a.progress"}) == [
+        "pipelines.b.output: a.progress is pipelines.a.progress already; use another topic"
+    ]
+
+
+def test_progress_of_another_can_be_an_input():
+    assert flow(a={"progress": True}, b={"input": "a.progress"}) == []
+    assert flow(a={"progress": ""}, b={"progress": ""}, c={"progress": False}) == []
+    assert flow(a={"output": "b.progress"}, b={}) == []
+
+
 def test_topics_of_one_pipeline_differ():
     assert flow(a={"rejects": "x", "events": "x"}) == [
         "pipelines.a.events: x is pipelines.a.rejects already; use another topic"

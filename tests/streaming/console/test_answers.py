@@ -34,6 +34,7 @@ def ask(tmp_path, monkeypatch):
             assert code == 200, page
             return page
 
+        asked.asking = asking
         yield asked
 
 
@@ -57,6 +58,20 @@ def test_all_at_once(ask):
     assert "7 labels would be given up in 6 channels." in page
     assert "if they still come, they are rejected." in page
     assert page.count('name="blocked" value="30 s"') == len(actions.REASONS) + 1
+
+
+def test_a_channel_whose_key_is_empty_is_one_channel(ask):
+    page = ask({"given_up": 1, "channels": 1}, op="skip", channel="", **DRY)
+    assert "<h1>Release (empty)?</h1>" in page
+    assert page.count('name="channel" value=""') == len(actions.REASONS) + 1
+    assert '<a href="/p/p/channel/">' in page
+    assert ask.asking("/p/p/channel/")[0] == 200
+
+
+def test_a_form_that_names_no_channel_is_refused(ask):
+    form = {"op": "skip", "blocked": "", "form_token": ask.asking.form_token(), **DRY}
+    code, page = ask.asking("/p/p/channels", form)
+    assert (code, "is refused" in page) == (400, True), page
 
 
 @pytest.mark.parametrize(("op", "does"), [("seed", "Seed"), ("reset", "Reset")])

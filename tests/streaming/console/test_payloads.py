@@ -11,6 +11,7 @@ from tests.service_helpers import channel_topics, write_config
 SCRIPT = b"<script>alert(1)</script>"
 DEEP = b"[" * 4_000
 PAGE_BYTES_MAX = 60_000
+REJECT = ("reason", "topic", "partition", "offset")
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,7 @@ def ask(broker, tmp_path_factory):
         Record(b"large", SCRIPT * 36_000, [("label", b"0"), ("h", SCRIPT * 3_000)]),
         Record(b"\xff\x00\x1b[2J", bytes(range(256)) * 8, [("label", b"\xff\x00")]),
         Record(b"deep", DEEP, [("label", b"1")]),
+        Record(b"spoof", b"v", [("label", b"0"), *((f"reject-{each}", b"0") for each in REJECT)]),
     ]
     produce(broker.bootstrap, topics["input"], sent)
     with serving(config, Access()) as port:
@@ -62,9 +64,15 @@ def test_what_nests_too_deep_for_json_is_text(ask):
     assert "[[[[" in page_of(ask, 3)
 
 
+def test_a_sender_s_headers_make_no_reject_of_an_input_record(ask):
+    page = page_of(ask, 4)
+    assert "reject-reason" in page
+    assert "Rejected as" not in page
+
+
 def test_the_list_of_them_is_small(ask):
     topic, asking = ask
     code, page = asking(f"/p/p/records?topic={topic}")
-    assert (code, "4 records" in page) == (200, True)
+    assert (code, "5 records" in page) == (200, True)
     assert "<script>alert" not in page
     assert len(page) < PAGE_BYTES_MAX

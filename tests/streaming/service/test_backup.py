@@ -175,3 +175,28 @@ def test_state_of_another_history_is_removed(folder):
     assert left == {
         "schema", "1.changelog", "2.changelog", "3.changelog", "3_abc.changelog", "000009-x.sst",
     }  # fmt: skip
+
+
+def test_what_killed_backups_left_goes_with_the_next_one(folder, tmp_path, monkeypatch):
+    """Their links kept what the service removes; what only looks like them is somebody's own."""
+    elsewhere = tmp_path / "elsewhere"
+    left = [
+        each / f".backup-{'0af' * 10}{n:02}"
+        for n, each in enumerate([folder.folder.parent, elsewhere])
+    ]
+    own = elsewhere / ".backup-of-mine"
+    for each in (*left, own):
+        (each / "p").mkdir(parents=True)
+    link = backup._link
+
+    def while_another_begins(source, target):
+        monkeypatch.setattr(backup, "_link", link)
+        back_up([folder.checkpoint], elsewhere / "meanwhile")
+        assert target.parent.is_dir(), "it was taken for one that was killed"
+        link(source, target)
+
+    monkeypatch.setattr(backup, "_link", while_another_begins)
+    back_up([folder.checkpoint], elsewhere / "to")
+    assert [each for each in left if each.exists()] == []
+    assert {each.name for each in elsewhere.iterdir()} == {own.name, "meanwhile", "to"}
+    assert {each.name for each in folder.folder.parent.iterdir()} == {"p"}

@@ -9,7 +9,7 @@ from streaming.config import parse_config
 from streaming.disciplines.groups import GROUP
 from streaming.disciplines.multicast import MULTICAST
 from streaming.disciplines.state_row import FORMATS_READ, STATE_FORMAT
-from streaming.errors import ConfigError, SequencerError, StateFormatError
+from streaming.errors import ConfigError, SequencerError, StateFormatError, StorageUnavailable
 from streaming.service.checkpoint import Checkpoint, Identity
 
 LINEAR = {"labels": {"kind": "linear"}, "channel": "key"}
@@ -241,3 +241,10 @@ def test_figures_that_are_damaged_are_removed(tmp_path, name, text):
     assert checkpoint.remove_damaged_figures() == [f"{tmp_path}/p/{name}"]
     assert not (tmp_path / "p" / name).exists()
     assert checkpoint.remove_damaged_figures() == []
+
+
+def test_a_lock_that_cannot_be_opened_is_said(tmp_path):
+    """As in a backup that root put back; root itself may open any but this one."""
+    (tmp_path / "p" / "lock").mkdir(parents=True)
+    with pytest.raises(StorageUnavailable, match=r"cannot be used: lock: Is a directory"):
+        Checkpoint(str(tmp_path), "p").claim()

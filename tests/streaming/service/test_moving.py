@@ -9,17 +9,26 @@ import pytest
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.arrow.totals import Totals
+from streaming.config import parse_config
+from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import StateRow
-from streaming.errors import ConfigError, Fenced, JobFailed, SequencerError
-from streaming.service.checkpoint import Checkpoint
+from streaming.errors import (
+    ConfigError,
+    Fenced,
+    JobFailed,
+    SequencerError,
+    StorageUnavailable,
+)
+from streaming.service.checkpoint import Checkpoint, Identity
+from streaming.service.insight import look
+from streaming.service.move_checks import UNCHANGED, require_free
 from streaming.service.planning import kept_partitions
 from streaming.service.rescale import (
     Target,
     _carry_status,
     _require_done,
-    _require_free,
     _written,
     rescale,
 )
@@ -78,6 +87,7 @@ class New:
 
 
 GROUPS = {"G": ["A", "B"]}
+MULTICAST = {"discipline": "multicast"}
 
 
 @pytest.mark.parametrize(
@@ -154,20 +164,46 @@ def test_renewals_keep_their_batches_and_keys_their_partitions():
 
 def test_nothing_is_moved_to_where_something_else_is(tmp_path):
     new = Checkpoint(str(tmp_path), "p", synced=False)
-    _require_free(new)
+    require_free(new, "elsewhere")
     (tmp_path / "p").mkdir()
-    _require_free(new)
+    require_free(new, "elsewhere")
     (tmp_path / "p" / "accounts.csv").write_text("mine")
     with pytest.raises(ConfigError, match="is not empty"):
-        _require_free(new)
+        require_free(new, "elsewhere")
     (tmp_path / "p" / "accounts.csv").rename(tmp_path / "p" / "accounts.new")
     with pytest.raises(ConfigError, match="is not empty"):
-        _require_free(new)
+        require_free(new, "elsewhere")
     (tmp_path / "p" / "accounts.new").rename(tmp_path / "p" / "moving.json.new")
-    _require_free(new)
+    require_free(new, "elsewhere")
     new.begin_move("elsewhere")
     (tmp_path / "p" / "offsets").mkdir()
-    _require_free(new)
+    require_free(new, "elsewhere")
+    with pytest.raises(ConfigError, match="is not of this move"):
+        require_free(new, "another service's checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("shards", "said"), [(None, "and is not there"), (6, "before, with 6 shards; --shards is 5")]
+)
+def test_a_move_that_was_interrupted_goes_on_with_the_numbers_that_it_began_with(
+    tmp_path, shards, said
+):
+    """One pipeline is there, and closed where it was; the other one would get other numbers."""
+    old, new = (str(tmp_path / name) for name in ("old", "new"))
+    Checkpoint(old, "p").mark_moved(new, 6)
+    there = Checkpoint(new, "p")
+    there.begin_move(f"{old}/p")
+    if shards:
+        there.write_identity(Identity("multicast", shards, 2, ["in"], {"order": "batch"}))
+    service = SimpleNamespace(checkpoint=old, sync=True)
+    config, done = SimpleNamespace(service=service, spark={}), []
+    with pytest.raises(ConfigError, match=said):
+        rescale(None, config, ["p"], Target(new, 5, 2), done.append)
+    assert there.is_moved_from(f"{old}/p")
+    if shards:
+        rescale(None, config, ["p"], Target(new, shards, 3), done.append)
+        assert done == ["p: moved before"]
+        assert not there.is_moved_from(f"{old}/p")
 
 
 def test_a_service_that_no_lock_keeps_away_writes_nothing_once_its_state_is_moved(
@@ -191,3 +227,51 @@ def test_a_service_that_no_lock_keeps_away_writes_nothing_once_its_state_is_move
         running.renew(1)
     with pytest.raises(Fenced), writer.batch(BatchContext("q", 1, wrote={0: 0})):
         pass
+
+
+@pytest.mark.parametrize(
+    ("ran", "own", "told"),
+    [
+        ("group", {"groups": {"G": ["a"]}, "sequencing": "network"}, "discipline"),
+        ("multicast", {"order": "clock"}, "order"),
+        ("multicast", {"input": "other"}, "inputs"),
+    ],
+)
+def test_a_file_that_is_not_as_it_ran_is_refused_before_anything_is_moved(tmp_path, ran, own, told):
+    def configured(discipline, more):
+        tables = {"p": {"discipline": discipline, **more}}
+        service = {"checkpoint": str(tmp_path / "old")}
+        return parse_config({"service": service, "pipelines": tables}, {}, "test")
+
+    before = configured(ran, own).pipelines["p"]
+    pinned = DISCIPLINES[ran].identity(before)
+    old = Checkpoint(str(tmp_path / "old"), "p")
+    old.write_identity(Identity(ran, 2, 2, sorted(before.input), pinned))
+    old.write_status({"batch": 1})
+    now = configured("multicast", {})
+    said = f"pipelines.p: {told} is .*, but the checkpoint .* was made with"
+    with pytest.raises(ConfigError, match=said):
+        rescale(None, now, ["p"], Target(str(tmp_path / "new"), 4, 4), print)
+    assert not (tmp_path / "new").exists()
+    if told == "discipline":
+        with pytest.raises(ConfigError, match=said):
+            look(None, now, "p")
+
+
+def test_a_full_disk_says_that_nothing_was_changed_and_what_to_do(tmp_path, monkeypatch):
+    """No batch was under way that would be repeated."""
+    tables = {"service": {"checkpoint": str(tmp_path / "old")}, "pipelines": {"p": MULTICAST}}
+    config = parse_config(tables, {}, "test")
+    own = DISCIPLINES["multicast"].identity(config.pipelines["p"])
+    Checkpoint(str(tmp_path / "old"), "p").write_identity(
+        Identity("multicast", 2, 2, ["p.in"], own)
+    )
+
+    def full(*_):
+        raise StorageUnavailable("No room.", "The batch will be repeated.", "Make room.")
+
+    monkeypatch.setattr("streaming.service.rescale._move", full)
+    with pytest.raises(StorageUnavailable) as raised:
+        rescale(None, config, ["p"], Target(str(tmp_path / "new"), 4, 4), print)
+    assert raised.value.effect == UNCHANGED
+    assert raised.value.remedy == "Make room. Then give this command again."

@@ -49,6 +49,21 @@ made = SparkContext._jvm.java.io.File.createTempFile("made", "by Spark").getPath
 assert made.startswith(os.environ["TMPDIR"]), made
 os.kill(os.getpid(), signal.SIGKILL)
 """
+SECRET = "swordfish \"\\'= :#!ä\u20ac"
+HIDDEN = f"""
+from pathlib import Path
+from streaming.spark.jvm import Jvm
+told = {{"spark.driver.memory": "300m", "spark.hadoop.a:b.secret": {SECRET!r}, "spark.x": "seen"}}
+with Jvm(told, secrets=["spark.hadoop.a:b.secret"]) as jvm:
+    jvm.connect()
+    words = Path(f"/proc/{{jvm._process.pid}}/cmdline").read_bytes()
+    assert b"spark.x=seen" in words and b"swordfish" not in words, words
+    from pyspark import SparkContext
+    known = SparkContext._jvm.java.lang.System.getProperty
+    assert known("spark.hadoop.a:b.secret") == {SECRET!r}, known("spark.hadoop.a:b.secret")
+    assert known("spark.x") == "seen"
+    assert not list(jvm._scratch.folder.glob("secrets"))
+"""
 SECONDS_MAX = 60
 
 
@@ -68,6 +83,12 @@ def test_it_serves_pyspark_ignores_sigterm_and_ends_with_the_block(folder):
     told = {**os.environ, "TMPDIR": str(folder)}
     subprocess.run([sys.executable, "-c", STARTED], check=True, timeout=240, env=told)
     assert not any(folder.iterdir())
+
+
+@pytest.mark.parametrize("variables", [{}, {"SPARK_SUBMIT_OPTS": "-Da=b"}], ids=["ours", "script"])
+def test_secrets_are_not_in_the_list_of_processes(folder, variables):
+    told = {**os.environ, "TMPDIR": str(folder), **variables}
+    subprocess.run([sys.executable, "-c", HIDDEN], check=True, timeout=240, env=told)
 
 
 def test_what_a_killed_service_left_goes_with_the_next_start(folder):
