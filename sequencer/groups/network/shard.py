@@ -122,7 +122,8 @@ class GroupShard:
 
         Lines that end before all that was published end first. Rows 0, 1, … are those held before.
         """
-        if self.stale:
+        is_changed = self.stale
+        if is_changed:
             self._compile()
         deliver = arrived.position == DELIVER
         placed = self._numbered()
@@ -136,7 +137,7 @@ class GroupShard:
         got = Hops.concat([arrived.where(deliver), local])
         delivered = self.receivers.take(got, self.tables, after)
         last = delivered.last
-        if last.any() or passing.last.any():
+        if is_changed or last.any() or passing.last.any():  # views may end without a message here
             self._retire()
         before = np.cumsum(~last)[last].tolist()
         ended = list(zip(before, delivered.line[last].tolist(), strict=True))
