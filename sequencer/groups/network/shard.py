@@ -159,6 +159,11 @@ class GroupShard:
         numbers = numbers[np.isin(numbers, self.tables.line)]  # others have ended long ago
         return set(numbers[self.receivers.open[self.tables.places(numbers)]].tolist())
 
+    def reached(self) -> set[str]:
+        """Return the subscribers of this shard that some line still leads to."""
+        who = self.tables.members.take(np.flatnonzero(self.receivers.open)).values
+        return {self.tables.subscribers[each] for each in np.unique(who).tolist()}
+
     def settle(self) -> None:
         """Take changes into account that wait for the next step; before the state is kept."""
         if self.stale:

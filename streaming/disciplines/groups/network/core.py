@@ -294,13 +294,9 @@ class NetworkCore(ExchangeCore):
 
     def _retire(self, now_ms: int) -> list[output.Event]:
         """Forget subscribers that are in no group and got nothing for long."""
-        members = self.net.tables.subscribers
-        if len(self.known) <= len(members):
-            return []
-        left = self.known.keys() - set(members)
-        gone = sorted(
-            name for name in left if now_ms - self.known[name].last_ms > self.plan.retire_after_ms
-        )
+        since_ms = now_ms - self.plan.retire_after_ms
+        idle = {name for name, count in self.known.items() if count.last_ms < since_ms}
+        gone = sorted(idle - self.net.reached()) if idle else []
         events = []
         for name in gone:
             count = self.known.pop(name)

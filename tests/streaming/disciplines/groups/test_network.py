@@ -139,6 +139,28 @@ def test_overlaps_have_numbers_that_begin_again_with_a_path():
     assert floor.totals().overlaps == [["G0", "G1", 0], ["G0", "G2", 0]]
 
 
+@pytest.mark.parametrize("after", [["X"], ["W", "X", "Y", "Z"]])
+def test_who_left_is_forgotten_after_a_time_whoever_is_there_instead(after):
+    """Also where another group keeps the view in which they were members."""
+    world = Groups(1, {"G0": ["A", "B"], "G1": ["B", "C"]})
+    for group in (b"G0", b"G1"):
+        world.send(b"p", group, b"hello")
+    floor = floor_for(world, 1, shards=2, retire_after_ms=1000)
+    floor.run()
+    value = {"op": "set", "group": "G0", "members": after}
+    floor.topics.put("commands", 0, 1, None, json.dumps(value).encode())
+    floor.run()
+    floor.now_ms += 2000
+    for group in (b"G0", b"G1"):
+        for partition in range(2):
+            floor.topics.put("in", partition, 1, b"p", b"later", [("group", group)])
+    floor.topics.put("commands", 0, 1, None, b"{}")  # for all shards
+    floor.run()
+    told = [json.loads(record.value) for record in floor.topics.all("events")]
+    gone = [each["subscriber"] for each in told if each["event"] == "retired"]
+    assert gone == ["A"], "the others are members"
+
+
 def test_commands_are_answered_once():
     world = Groups(1, {"G0": SUBSCRIBERS[:3]})
     bad = [
