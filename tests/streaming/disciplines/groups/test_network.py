@@ -161,6 +161,21 @@ def test_who_left_is_forgotten_after_a_time_whoever_is_there_instead(after):
     assert gone == ["A"], "the others are members"
 
 
+@pytest.mark.parametrize("change", ["set", "remove"])
+def test_an_overlap_that_is_over_has_no_stamps(change):
+    world = Groups(1, {"G0": ["A", "B", "C"], "G1": ["A", "B", "D"], "G2": ["C", "E"]})
+    floor = floor_for(world, 1, shards=3, nodes=4)
+    value = {"op": change, "group": "G1", "members": ["D", "F"]}
+    for n, command in enumerate([None, value]):
+        if command is not None:
+            floor.topics.put("commands", 0, 1, None, json.dumps(command).encode())
+            floor.run()
+        floor.topics.put("in", 0, 1, b"p", b"%d" % n, [("group", b"G0")])
+        floor.run()
+    stamps = [dict(r.headers).get("stamps") for r in floor.topics.all("out") if r.key == b"A"]
+    assert stamps == [b'[["G0","G1",0]]', None]
+
+
 def test_commands_are_answered_once():
     world = Groups(1, {"G0": SUBSCRIBERS[:3]})
     bad = [
