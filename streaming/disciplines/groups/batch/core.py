@@ -30,7 +30,13 @@ from streaming.disciplines.broadcast import (
 )
 from streaming.disciplines.commands import asked_in, stretches
 from streaming.disciplines.groups.batch import codec
-from streaming.disciplines.groups.commands import Carried, Changed, GroupCommand, carry_out
+from streaming.disciplines.groups.commands import (
+    Carried,
+    Changed,
+    GroupCommand,
+    carry_out,
+    require_own_topics,
+)
 from streaming.disciplines.groups.notices import detail, notices, words
 from streaming.disciplines.groups.plan import BatchPlan
 from streaming.disciplines.groups.records import (
@@ -241,6 +247,8 @@ class BatchCore(BroadcastCore):
         if there is not None:
             before, members = int(directory.version[there.number]), there.members
             messages = int(directory.count[there.number] - directory.start[there.number])
+        grouped = np.flatnonzero(self.shard.grouped)
+        require_own_topics(command, self.plan, (directory.subscribers[each] for each in grouped))
         change = self.shard.change(
             command.op, command.group, command.members, now_ms, command.if_version
         )

@@ -15,9 +15,10 @@ from streaming.verify.accounts import Material
 from streaming.verify.group import GroupSettings, judge
 from tests.seeds import seeds
 from tests.streaming.disciplines.groups.networks import floor_for, plan_for
+from tests.streaming.disciplines.groups.stages import stage_for
 from tests.streaming.exchange_harness import Floor, given_topics
 from tests.streaming.verify.group_worlds import Groups, random_groups
-from tests.streaming.verify.worlds import SUBSCRIBERS, settings_for
+from tests.streaming.verify.worlds import SUBSCRIBERS, Topics, settings_for
 
 
 def work(world, seed, *, whole=False, across_groups=False, **options):
@@ -216,6 +217,31 @@ def test_members_cannot_take_the_pipelines_own_topics():
     floor.run()
     refused = [json.loads(r.value) for r in floor.topics.all("events")]
     assert [each["reason"] for each in refused] == ["bad-members"] * 2
+
+
+@pytest.mark.parametrize("by_batch", [False, True])
+def test_members_whose_topics_kafka_takes_for_one_are_refused(by_batch):
+    configured, output = {"G0": ["a.b"]}, "p.{subscriber}"
+    topics = Topics()
+    for n, value in enumerate(
+        [
+            {"op": "add", "group": "G1", "members": ["c", "a_b"]},
+            {"op": "add", "group": "G1", "members": ["c.d", "c_d"]},
+            {"op": "join", "group": "G0", "member": "a_b"},
+            {"op": "add", "group": "G1", "members": ["c_d", "a.b"]},
+            {"op": "leave", "group": "G1", "member": "c.d"},
+        ]
+    ):
+        topics.put("commands", 0, n, None, json.dumps(value).encode())
+    if by_batch:
+        stage_for(configured, topics, output=output, shards=3).run()
+    else:
+        plan = plan_for(configured, output=output)
+        Floor(plan, NetworkOperator(plan), route(plan), topics, 1).run()
+    told = [json.loads(r.value) for r in topics.all("events")]
+    answers = [each for each in told if each["event"].startswith("command-")]
+    reasons = [each.get("reason") for each in sorted(answers, key=lambda each: each["offset"])]
+    assert reasons == ["bad-members", "bad-members", "bad-member", None, None]
 
 
 def test_commands_with_names_that_are_no_unicode_are_refused_and_judged():
