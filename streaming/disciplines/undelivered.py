@@ -16,7 +16,8 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -127,6 +128,18 @@ class LeavingOut:
         return zip(*columns, strict=True)
 
 
+class _Message(NamedTuple):
+    """A message or notice of which deliveries were left out: its record (see `Counting`), as a row.
+
+    ``first``: the first of its destinations, where nobody gets it.
+    """
+
+    record: int
+    row: Mapping[str, Any]
+    is_notice: bool
+    first: str | None
+
+
 class Dropping(LeavingOut):
     """Leaves refused deliveries out where every shard sees every record."""
 
@@ -142,23 +155,20 @@ class Dropping(LeavingOut):
         totals, plan = self.core.totals, self.plan
         events: list[output.Event] = []
         rejected: list[tuple[int, Why]] = []
+        found: dict[Name, _Message] = {}
         for name in self.dropped:
-            why, record = self.named[name], self.core.origin(work, name)
-            is_notice = self.core.is_notice(work, name)
-            totals.notices -= is_notice
-            totals.delivered -= not is_notice
-            if record < 0:
-                row = work.commands.slice(len(work.commands) + record, 1)
-            else:
-                row = work.records.slice(record, 1)
-            _, to = plan.message_of(name)
-            if not is_notice and self._is_nobody_s(name, self.core.destinations(work, record)):
-                if to == min(self.core.destinations(work, record)):
-                    rejected.append((record, why))
-                    totals.reject(why[0])
-                continue
-            totals.undelivered += 1
-            events.append(undelivered(plan, row.to_pylist()[0], to, why, work.now_ms))
+            why, (message, to) = self.named[name], plan.message_of(name)
+            if message not in found:  # its destinations may be many, and each of them refused
+                found[message] = self._message(work, name)
+            of = found[message]
+            totals.notices -= of.is_notice
+            totals.delivered -= not of.is_notice
+            if of.first is None:
+                totals.undelivered += 1
+                events.append(undelivered(plan, of.row, to, why, work.now_ms))
+            elif to == of.first:
+                rejected.append((of.record, why))
+                totals.reject(why[0])
         if rejected:
             rejected.sort()
             rows = work.records.take(pa.array([record for record, _ in rejected])).combine_chunks()
@@ -167,15 +177,37 @@ class Dropping(LeavingOut):
             yield plan.rejects, table
         yield plan.events, output.events(events)
 
+    def _message(self, work: Work, name: Name) -> _Message:
+        """Return what a delivery is of."""
+        record, is_notice, first = (
+            self.core.origin(work, name),
+            self.core.is_notice(work, name),
+            None,
+        )
+        rows = work.records if record >= 0 else work.commands
+        row = rows.slice(record if record >= 0 else len(rows) + record, 1).to_pylist()[0]
+        first = None
+        if not is_notice:
+            destinations = self.core.destinations(work, record)
+            first = min(destinations) if self._is_nobody_s(name, destinations) else None
+        return _Message(record, row, is_notice, first)
+
     def _is_nobody_s(self, name: Name, destinations: Collection[str]) -> bool:
         """Return whether the run that refused this message first refused it for all."""
         message, _ = self.plan.message_of(name)
+        refused = next((run[message] for run in self._destinations if message in run), None)
+        return refused is not None and refused >= set(destinations)
+
+    @cached_property
+    def _destinations(self) -> list[dict[Name, set[str]]]:
+        """The destinations for which each run refused a message, by message."""
+        runs: list[dict[Name, set[str]]] = []
         for run in self.refused.runs:
-            given = (self.plan.message_of(tuple(each["name"])) for each in run)
-            refused = {to for other, to in given if other == message}
-            if refused:
-                return refused >= set(destinations)
-        return False
+            runs.append({})
+            for each in run:
+                message, to = self.plan.message_of(tuple(each["name"]))
+                runs[-1].setdefault(message, set()).add(to)
+        return runs
 
 
 def undelivered(plan: Plan, row: Mapping[str, Any], to: str, why: Why, now_ms: int) -> output.Event:

@@ -101,10 +101,12 @@ def refused_again(findings: Sequence[Mapping[str, Any]], plan: Plan) -> KafkaUna
     )
 
 
-def missing_topic(topic: str, *, create: bool) -> KafkaUnavailable:
-    """A topic to write to is not there."""
+def missing_topic(topic: str, why: str = "", *, create: bool) -> KafkaUnavailable:
+    """A topic to write to is not there; ``why`` Kafka did not create it, if it said so."""
+    reason = f" ({why.rstrip('.')})" if why else ""
     return KafkaUnavailable(
-        f"The topic {topic} is missing" + (" and could not be created." if create else "."),
+        f"The topic {topic} is missing"
+        + (f" and could not be created{reason}." if create else "."),
         TRANSACTION,
         "Create it; the job goes on by itself then.",
     )

@@ -37,13 +37,15 @@ def look_up(plan: Plan, topic: str) -> int:
 def _ask(plan: Plan, topic: str) -> int:
     deadline = time.monotonic() + SECONDS_MAX
     with choice.opened(plan.producer) as brokers:
+        refusal = None
         there = admin.cluster_of(brokers).topics
         if topic not in there and plan.create_topics:
             new = admin.NewTopic(topic, 1, plan.new_topics)
-            admin.create(brokers, [new])  # or somebody was first
+            refusal = admin.create(brokers, [new])[topic]  # or somebody was first
             while topic not in there and time.monotonic() < deadline:
                 time.sleep(LOOK_AGAIN_SECONDS)
                 there = admin.cluster_of(brokers).topics
     if topic not in there:
-        raise failures.missing_topic(topic, create=plan.create_topics)
+        why = "" if refusal is None else admin.reason(refusal)
+        raise failures.missing_topic(topic, why, create=plan.create_topics)
     return there[topic]

@@ -30,6 +30,9 @@ TEXT_BYTES = 64
 LINES_MAX = 2_000_000
 """Subscribers and stamps in the lines that are kept."""
 
+CIRCLES_IDLE_MAX = 1_000
+"""Circles that may be nobody's are kept up to this number, and one more for each subscriber."""
+
 UNKNOWN_GROUP = "unknown-group"
 REMOVED_GROUP = "removed-group"
 
@@ -134,6 +137,8 @@ class BatchShard:
         for group_number in (group.number, *stale.tolist()):
             self.lines.pop(group_number, None)
         self._pairs = None
+        if len(circles.lists) > 2 * len(circles.of) + CIRCLES_IDLE_MAX:
+            self._circles = None  # each change makes some, and none goes: gather those in use
         return Moved(group, entered, left)
 
     def why(self, name: str, now_ms: int) -> str:

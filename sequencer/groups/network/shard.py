@@ -122,7 +122,8 @@ class GroupShard:
 
         Lines that end before all that was published end first. Rows 0, 1, … are those held before.
         """
-        if self.stale:
+        is_changed = self.stale
+        if is_changed:
             self._compile()
         deliver = arrived.position == DELIVER
         placed = self._numbered()
@@ -136,7 +137,7 @@ class GroupShard:
         got = Hops.concat([arrived.where(deliver), local])
         delivered = self.receivers.take(got, self.tables, after)
         last = delivered.last
-        if last.any() or passing.last.any():
+        if is_changed or last.any() or passing.last.any():  # views may end without a message here
             self._retire()
         before = np.cumsum(~last)[last].tolist()
         ended = list(zip(before, delivered.line[last].tolist(), strict=True))
@@ -157,6 +158,11 @@ class GroupShard:
         numbers = np.array(sorted(lines), dtype=np.int64)
         numbers = numbers[np.isin(numbers, self.tables.line)]  # others have ended long ago
         return set(numbers[self.receivers.open[self.tables.places(numbers)]].tolist())
+
+    def reached(self) -> set[str]:
+        """Return the subscribers of this shard that some line still leads to."""
+        who = self.tables.members.take(np.flatnonzero(self.receivers.open)).values
+        return {self.tables.subscribers[each] for each in np.unique(who).tolist()}
 
     def settle(self) -> None:
         """Take changes into account that wait for the next step; before the state is kept."""

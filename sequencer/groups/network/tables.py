@@ -22,11 +22,11 @@ class Tables:
     """The lines and atoms of all live views, as one shard sees them.
 
     By line's place: ``line`` (its number), ``view``, ``group``, ``first_run``, ``targets`` (shards
-    with members, ascending), ``members`` (places in ``subscribers``: the members in this shard),
-    ``removed`` (whether the group is no more).
+    with members, ascending), ``members`` (places in ``subscribers``: the members in this shard).
     By run: ``run_shard``, ``run_atoms`` (atoms' places). By atom's place: ``atom`` (its number),
     ``here`` (whether a subscriber of this shard is in both groups), ``double`` (whether two or more
-    subscribers anywhere are), ``pair_lines`` (its lines' places).
+    subscribers anywhere are), ``over`` (whether the current groups have no such overlap),
+    ``pair_lines`` (its lines' places).
     """
 
     shard: int
@@ -38,10 +38,10 @@ class Tables:
     run_atoms: Ragged
     targets: Ragged
     members: Ragged
-    removed: NDArray[np.bool_]
     atom: Ints
     here: NDArray[np.bool_]
     double: NDArray[np.bool_]
+    over: NDArray[np.bool_]
     pair_lines: Ints
     subscribers: tuple[str, ...]
 
@@ -83,14 +83,12 @@ def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tabl
         members=Ragged.of(
             [place[name] for name in members if name in place] for members in memberships
         ),
-        removed=np.array(
-            [name not in directory.groups for view in views for name in view.groups], np.bool_
-        ),
         atom=_ints(view.first_atom + at for view in views for at in range(len(view.pairs))),
         here=np.array(
             [any(_common(view, at, place)) for view, at in _pairs(views)], dtype=np.bool_
         ),
         double=np.array([view.double(view.pairs[at]) for view, at in _pairs(views)], np.bool_),
+        over=np.array([_is_over(view, at, directory) for view, at in _pairs(views)], np.bool_),
         pair_lines=_pair_lines(views),
         subscribers=local,
     )
@@ -126,6 +124,15 @@ def _common(view: RoutedView, at: int, place: dict[str, int]) -> Iterable[bool]:
     first, second = view.pairs[at]
     others = set(view.groups[second])
     return (member in others for member in view.groups[first] if member in place)
+
+
+def _is_over(view: RoutedView, at: int, directory: Directory) -> bool:
+    """Return whether a view's double overlap is none of the groups as they are now."""
+    first, second = view.pairs[at]
+    if directory.view_of.get(first) == view.number == directory.view_of.get(second):
+        return False
+    one, other = (directory.groups.get(name, ()) for name in (first, second))
+    return len(set(one) & set(other)) < 2
 
 
 def _pair_lines(views: list[RoutedView]) -> Ints:

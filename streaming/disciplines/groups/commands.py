@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -196,6 +196,24 @@ def _if_version(request: Mapping[str, Any], op: str) -> int | None:
     if type(version) is not int or op == "add":
         raise CommandRefused("bad-if-version", "if_version is a number, for groups that there are")
     return version
+
+
+def require_own_topics(command: GroupCommand, plan: Plan, members: Iterable[str]) -> None:
+    """ChangeError if Kafka would not take a member's topic beside another's of all ``members``.
+
+    Names that differ in '.' and '_' alone count as equal there.
+    """
+    if SUBSCRIBER not in plan.output or command.op == "leave":
+        return
+    known = {name.replace(".", "_"): name for name in members}
+    for member in command.members:
+        other = known.setdefault(member.replace(".", "_"), member)
+        if other != member:
+            raise ChangeError(
+                "bad-member" if command.op in ONE_MEMBER else "bad-members",
+                f"Kafka does not take a topic for {member} beside that of {other}, because '.' and "
+                "'_' count as equal; use another name",
+            )
 
 
 def _topic_fault(member: str, plan: Plan) -> str:

@@ -189,6 +189,7 @@ def test_a_fault_of_a_channel_pipeline(text, told):
         ("group", "groups = { G = [] }", "pipelines.p.groups.G: must not be empty"),
         ("group", 'groups = { G = "A" }', "pipelines.p.groups.G: must be a list"),
         ("group", 'groups = { G = ["A", ""] }', "pipelines.p.groups.G[1]: '' cannot name"),
+        ("group", f'groups = {{ G = ["{"ä" * 125}"] }}', "have 1 to 249 bytes and no comma"),
         ("group", 'groups = { G = ["A,B"] }', "pipelines.p.groups.G[0]: 'A,B' cannot name"),
         ("group", 'groups = { "" = ["A"] }', "pipelines.p.groups.\"\": '' cannot name"),
         ("group", 'groups = { G = ["A", "A"] }', "pipelines.p.groups.G: names 'A' twice"),

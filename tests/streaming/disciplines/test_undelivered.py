@@ -1,6 +1,7 @@
 """Deliveries of groups and multicasts that Kafka refuses: who gets the message, who is told."""
 
 import json
+import time
 from collections import Counter, defaultdict
 from copy import deepcopy
 from zlib import crc32
@@ -201,3 +202,17 @@ def test_copies_found_in_several_runs_have_an_event_each(kind):
     assert set(ends.values()) == {1}
     assert len(undelivered) + len(rejects) == len(stage.refused)
     assert max(Counter(map(place, undelivered)).values()) > 1
+
+
+def test_a_message_that_is_refused_for_thousands_takes_no_longer_than_its_copies():
+    """A transaction may be open meanwhile, and Kafka aborts it after a minute."""
+    members = [f"s{n:05}" for n in range(20_000)]
+    topics = Topics()
+    topics.put("in", 0, 0, b"p", b"v", [("group", b"G")])
+    plan = broadcast_plan(BatchPlan, shards=1, membership=encode_first({"G": members}))
+    stage = Refusing(plan, Groups(plan), topics, 1, choose=lambda *_: True)
+    begun = time.process_time()
+    stage.run(whole=True)
+    assert time.process_time() - begun < 60, "seconds, not hours"
+    (rejected,) = topics.all("rejects")
+    assert (rejected.value, topics.all("out"), len(stage.refused)) == (b"v", [], len(members))

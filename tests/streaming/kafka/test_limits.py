@@ -8,8 +8,9 @@ import pytest
 
 from streaming.config import parse_config
 from streaming.disciplines.plan import Plan
-from streaming.errors import ConfigError
+from streaming.errors import ConfigError, KafkaUnavailable
 from streaming.kafka import limits, topics
+from streaming.sink import lookup
 from streaming.sink.lookup import look_up
 from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all
 
@@ -159,12 +160,12 @@ def test_limits_of_a_topic_that_is_not_there_are_not_read(config, topic_prefix):
 
 
 def test_a_topic_that_turns_out_to_be_missing_is_made_like_the_others(
-    broker, make, config, topic_prefix
+    broker, make, config, topic_prefix, monkeypatch
 ):
     make("a.in", max_message_bytes=LARGE)
     settings = config(a={})
     wanted = limits.settings(settings, [topic_prefix + "a.in"])
-    name = topic_prefix + "of-a-new-subscriber"
+    name = topic_prefix + "of.a-new-subscriber"
     plan = Plan(
         service="s",
         pipeline="p",
@@ -178,6 +179,9 @@ def test_a_topic_that_turns_out_to_be_missing_is_made_like_the_others(
         producer={"bootstrap.servers": broker.bootstrap},
     )
     assert look_up(plan, name) == 1
+    monkeypatch.setattr(lookup, "SECONDS_MAX", 1)
+    with pytest.raises(KafkaUnavailable, match=r"could not be created \(.* collides with"):
+        look_up(plan, topic_prefix + "of_a-new-subscriber")
     until(lambda: limits.read(settings, [name]))
     (found,) = limits.read(settings, [name]).values()
     assert found.bytes_max == LARGE + limits.ADDED_BYTES

@@ -30,7 +30,13 @@ from streaming.disciplines.broadcast import (
 )
 from streaming.disciplines.commands import asked_in, stretches
 from streaming.disciplines.groups.batch import codec
-from streaming.disciplines.groups.commands import Carried, Changed, GroupCommand, carry_out
+from streaming.disciplines.groups.commands import (
+    Carried,
+    Changed,
+    GroupCommand,
+    carry_out,
+    require_own_topics,
+)
 from streaming.disciplines.groups.notices import detail, notices, words
 from streaming.disciplines.groups.plan import BatchPlan
 from streaming.disciplines.groups.records import (
@@ -81,6 +87,7 @@ class BatchCore(BroadcastCore):
         self.changed = False
         self.known = known
         self.past: list[Past] = []
+        self.sent: Published | None = None
 
     @property
     def shard(self) -> BatchShard:
@@ -101,7 +108,7 @@ class BatchCore(BroadcastCore):
         for row in work.commands.to_pylist():
             yield from self._command(row, None, 0, work, events)
         asked = asked_in(work.records, self.plan.input_commands)
-        sent = self._sent(work)
+        sent = self.sent = self._sent(work)
         for first, stop in stretches(len(work.records), asked):
             yield from self._messages(work, sent, first, stop)
             if stop in asked:
@@ -156,14 +163,14 @@ class BatchCore(BroadcastCore):
         if group is None:
             return work.row_of(json.loads(details[0] or "{}"), self.plan)
         first, stop, after = self._span(str(group), int(version or 0), len(work.records))
-        sent = self._sent(work)
+        sent = self.sent or self._sent(work)
         there = sent.good[sent.group[sent.good] == sent.names.index(str(group))]
         records = there[(there >= first) & (there < stop)]
         return int(records[int(own or 0) - (after - len(records))])
 
     def destinations(self, work: BroadcastWork, record: int) -> Collection[str]:
         """Return the members of a record's group."""
-        sent, directory = published(work.records), self.shard.directory
+        sent, directory = self.sent or self._sent(work), self.shard.directory
         group = sent.names[int(sent.group[record])]
         past = (each.members for each in self.past if each.group == group and each.at > record)
         members = next(past, None)
@@ -183,6 +190,7 @@ class BatchCore(BroadcastCore):
 
     def dump(self) -> str:
         """The state; the directory is encoded anew only where it changed."""
+        self.sent = None  # of a batch that is done
         if self.changed:
             shard = self._tidy()
             self.known = (codec.encode_directory(shard.directory, self.first), shard)
@@ -241,6 +249,8 @@ class BatchCore(BroadcastCore):
         if there is not None:
             before, members = int(directory.version[there.number]), there.members
             messages = int(directory.count[there.number] - directory.start[there.number])
+        grouped = np.flatnonzero(self.shard.grouped)
+        require_own_topics(command, self.plan, (directory.subscribers[each] for each in grouped))
         change = self.shard.change(
             command.op, command.group, command.members, now_ms, command.if_version
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,12 @@ from streaming.disciplines.exchange import (
     ShardOutcome,
     ShardWork,
 )
-from streaming.disciplines.groups.commands import Changed, GroupCommand, carry_out
+from streaming.disciplines.groups.commands import (
+    Changed,
+    GroupCommand,
+    carry_out,
+    require_own_topics,
+)
 from streaming.disciplines.groups.network.codec import chunks, dump, load, unchunk
 from streaming.disciplines.groups.network.notices import (
     Membership,
@@ -214,6 +220,7 @@ class NetworkCore(ExchangeCore):
         directory, group = self.net.directory, command.group
         before = directory.view_of.get(group)
         line, was = directory.line(group), directory.groups.get(group, ())
+        require_own_topics(command, self.plan, chain.from_iterable(directory.groups.values()))
         change = self.net.change(command.op, group, command.members, now_ms, command.if_version)
         self.directory_blob, self._shown = b"", None
         moved = {name: view.number for view in change.views for name in view.groups}
@@ -294,13 +301,9 @@ class NetworkCore(ExchangeCore):
 
     def _retire(self, now_ms: int) -> list[output.Event]:
         """Forget subscribers that are in no group and got nothing for long."""
-        members = self.net.tables.subscribers
-        if len(self.known) <= len(members):
-            return []
-        left = self.known.keys() - set(members)
-        gone = sorted(
-            name for name in left if now_ms - self.known[name].last_ms > self.plan.retire_after_ms
-        )
+        since_ms = now_ms - self.plan.retire_after_ms
+        idle = {name for name, count in self.known.items() if count.last_ms < since_ms}
+        gone = sorted(idle - self.net.reached()) if idle else []
         events = []
         for name in gone:
             count = self.known.pop(name)

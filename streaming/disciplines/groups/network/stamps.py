@@ -34,8 +34,8 @@ class Shown:
     ) -> pa.Array | pa.ChunkedArray:
         """The header `stamps` of deliveries: message ``owner[n]`` to subscriber ``who[n]``.
 
-        Null where there is none. Overlaps with a group that was removed are not shown behind its
-        end; ``ends``: by line's place how many of the messages are before that.
+        Null where there is none. Overlaps that are over are not shown behind the end of the other
+        group's line; ``ends``: by line's place how many of the messages are before that.
         """
         atoms, stamps = hops.atom.take(owner), hops.stamp.take(owner)
         delivery = atoms.owners()
@@ -49,7 +49,7 @@ class Shown:
         )
         line = self.tables.places(hops.line)[owner][delivery[seen]]
         other = self.tables.pair_lines[place[seen]].sum(axis=1) - line
-        seen = seen[~self.tables.removed[other] | (owner[delivery[seen]] < ends[other])]
+        seen = seen[~self.tables.over[place[seen]] | (owner[delivery[seen]] < ends[other])]
         order = seen[np.lexsort((place[seen], delivery[seen]))]  # atoms' places: pairs are sorted
         digits = pa.array(stamps.values[order]).cast(pa.string())
         entries = pc.binary_join_element_wise(

@@ -160,3 +160,13 @@ def test_compacted_it_goes_on_as_before():
         shard.change("add", "G0", ["s8", "s1"], 3)
         results.append(list(deliveries(shard, ["G0", "G1", "G2"], 4)))
     assert results[0] == results[1]
+
+
+def test_circles_of_the_past_do_not_pile_up(monkeypatch):
+    """For months a worker keeps the shard, and members come and go."""
+    monkeypatch.setattr(module, "CIRCLES_IDLE_MAX", 0)
+    rng, shard = random.Random(1), make({f"G{n}": range(9) for n in range(12)})
+    for turn in range(300):
+        op = rng.choice(["join", "leave"])
+        shard.change(op, f"G{rng.randrange(12)}", [NAMES[rng.randrange(1, 9)]], turn)
+        assert len(shard.circles.lists) <= 2 * len(NAMES)

@@ -67,6 +67,16 @@ def test_views_and_lines_are_forgotten():
         assert len(shard.directory.views) <= len(network.groups) + 2
 
 
+def test_views_are_forgotten_also_where_nothing_of_them_ever_comes():
+    network = Shards({"G0": ["A", "B"]}, shards=6, nodes=4)
+    for turn in range(20):
+        network.change(("join", "leave")[turn % 2], "G0", ["C"])
+        network.publish("G0", "A")
+        network.settle()
+    assert [len(shard.directory.views) for shard in network.shards] == [1] * 6
+    network.judge()
+
+
 def test_numbers_rise_by_one_for_every_subscriber():
     network = run(5, changes=0)
     for taken in network.stamps.values():

@@ -15,9 +15,10 @@ from streaming.verify.accounts import Material
 from streaming.verify.group import GroupSettings, judge
 from tests.seeds import seeds
 from tests.streaming.disciplines.groups.networks import floor_for, plan_for
+from tests.streaming.disciplines.groups.stages import stage_for
 from tests.streaming.exchange_harness import Floor, given_topics
 from tests.streaming.verify.group_worlds import Groups, random_groups
-from tests.streaming.verify.worlds import SUBSCRIBERS, settings_for
+from tests.streaming.verify.worlds import SUBSCRIBERS, Topics, settings_for
 
 
 def work(world, seed, *, whole=False, across_groups=False, **options):
@@ -139,6 +140,43 @@ def test_overlaps_have_numbers_that_begin_again_with_a_path():
     assert floor.totals().overlaps == [["G0", "G1", 0], ["G0", "G2", 0]]
 
 
+@pytest.mark.parametrize("after", [["X"], ["W", "X", "Y", "Z"]])
+def test_who_left_is_forgotten_after_a_time_whoever_is_there_instead(after):
+    """Also where another group keeps the view in which they were members."""
+    world = Groups(1, {"G0": ["A", "B"], "G1": ["B", "C"]})
+    for group in (b"G0", b"G1"):
+        world.send(b"p", group, b"hello")
+    floor = floor_for(world, 1, shards=2, retire_after_ms=1000)
+    floor.run()
+    value = {"op": "set", "group": "G0", "members": after}
+    floor.topics.put("commands", 0, 1, None, json.dumps(value).encode())
+    floor.run()
+    floor.now_ms += 2000
+    for group in (b"G0", b"G1"):
+        for partition in range(2):
+            floor.topics.put("in", partition, 1, b"p", b"later", [("group", group)])
+    floor.topics.put("commands", 0, 1, None, b"{}")  # for all shards
+    floor.run()
+    told = [json.loads(record.value) for record in floor.topics.all("events")]
+    gone = [each["subscriber"] for each in told if each["event"] == "retired"]
+    assert gone == ["A"], "the others are members"
+
+
+@pytest.mark.parametrize("change", ["set", "remove"])
+def test_an_overlap_that_is_over_has_no_stamps(change):
+    world = Groups(1, {"G0": ["A", "B", "C"], "G1": ["A", "B", "D"], "G2": ["C", "E"]})
+    floor = floor_for(world, 1, shards=3, nodes=4)
+    value = {"op": change, "group": "G1", "members": ["D", "F"]}
+    for n, command in enumerate([None, value]):
+        if command is not None:
+            floor.topics.put("commands", 0, 1, None, json.dumps(command).encode())
+            floor.run()
+        floor.topics.put("in", 0, 1, b"p", b"%d" % n, [("group", b"G0")])
+        floor.run()
+    stamps = [dict(r.headers).get("stamps") for r in floor.topics.all("out") if r.key == b"A"]
+    assert stamps == [b'[["G0","G1",0]]', None]
+
+
 def test_commands_are_answered_once():
     world = Groups(1, {"G0": SUBSCRIBERS[:3]})
     bad = [
@@ -179,6 +217,31 @@ def test_members_cannot_take_the_pipelines_own_topics():
     floor.run()
     refused = [json.loads(r.value) for r in floor.topics.all("events")]
     assert [each["reason"] for each in refused] == ["bad-members"] * 2
+
+
+@pytest.mark.parametrize("by_batch", [False, True])
+def test_members_whose_topics_kafka_takes_for_one_are_refused(by_batch):
+    configured, output = {"G0": ["a.b"]}, "p.{subscriber}"
+    topics = Topics()
+    for n, value in enumerate(
+        [
+            {"op": "add", "group": "G1", "members": ["c", "a_b"]},
+            {"op": "add", "group": "G1", "members": ["c.d", "c_d"]},
+            {"op": "join", "group": "G0", "member": "a_b"},
+            {"op": "add", "group": "G1", "members": ["c_d", "a.b"]},
+            {"op": "leave", "group": "G1", "member": "c.d"},
+        ]
+    ):
+        topics.put("commands", 0, n, None, json.dumps(value).encode())
+    if by_batch:
+        stage_for(configured, topics, output=output, shards=3).run()
+    else:
+        plan = plan_for(configured, output=output)
+        Floor(plan, NetworkOperator(plan), route(plan), topics, 1).run()
+    told = [json.loads(r.value) for r in topics.all("events")]
+    answers = [each for each in told if each["event"].startswith("command-")]
+    reasons = [each.get("reason") for each in sorted(answers, key=lambda each: each["offset"])]
+    assert reasons == ["bad-members", "bad-members", "bad-member", None, None]
 
 
 def test_commands_with_names_that_are_no_unicode_are_refused_and_judged():
