@@ -25,11 +25,11 @@ SECONDS = len("2026-01-01T00:00:00")
 def who_waits(config: Config, blocked: Mapping[str, int], most: int) -> dict[str, Described]:
     """Return the channels of each pipeline that wait, the ``most`` longest, longest first.
 
-    ``blocked``: how many wait. Batches report LISTED_MAX of each shard; where these are
-    not enough to know the longest, Spark reads the state.
+    ``blocked``: how many wait. Batches report some of each shard (`listed_in`); where these are not
+    enough to know the longest, Spark reads the state.
     """
     from streaming.disciplines import DISCIPLINES  # noqa: PLC0415  (a quick --help)
-    from streaming.disciplines.discipline import LISTED_MAX  # noqa: PLC0415
+    from streaming.disciplines.discipline import listed_in  # noqa: PLC0415
     from streaming.service.checkpoint import Checkpoint  # noqa: PLC0415
 
     found, unknown = {}, []
@@ -38,9 +38,10 @@ def who_waits(config: Config, blocked: Mapping[str, int], most: int) -> dict[str
         discipline = DISCIPLINES[settings.discipline]
         with config.faults_of(name):
             texts = Checkpoint.of(config, name).waiting().values()
-            reported = discipline.waiting(settings, texts, None if most > LISTED_MAX else most)
+            listed = listed_in(texts) if discipline.all_waiting else most
+            reported = discipline.waiting(settings, texts, None if most > listed else most)
         found[name] = reported[:most]
-        if discipline.all_waiting and most > LISTED_MAX and LISTED_MAX <= len(reported) < count:
+        if most > listed and listed <= len(reported) < count:
             unknown.append(name)
     if unknown:
         found |= _from_state(config, unknown, most)

@@ -13,7 +13,7 @@ from streaming.config import Config
 from streaming.console.history import Recorder
 from streaming.console.values import encoded_key
 from streaming.disciplines import DISCIPLINES
-from streaming.disciplines.discipline import LISTED_MAX
+from streaming.disciplines.discipline import listed_in
 from streaming.disciplines.waiting import WAITING_MAX
 from streaming.service.checkpoint import Checkpoint
 
@@ -53,7 +53,7 @@ def blocked(recorder: Recorder, name: str, asked: str) -> dict[str, Any]:
             break
     has_epochs = any(row.get("epoch") for row in shown)
     totals = recorder.pipelines[name].totals
-    blocked, held, listed = totals.blocked, totals.held, listed_max(settings.discipline)
+    blocked, held, listed = totals.blocked, totals.held, listed_max(config, name)
     is_part = listed <= len(rows) < blocked
     if not asked and len(rows) < min(listed, BLOCKED_SHOWN):  # all of them; counts may be later
         blocked, held = len(rows), sum(row["held"] for row in rows)
@@ -76,7 +76,7 @@ def waiting_one(config: Config, name: str, key: bytes) -> dict[str, Any]:
     found = [row for row in listed if key_from_json(row[key_name]) == key]
     return {
         "waits": [{**row, "fate": fate(settings, row, now)} for row in found],
-        "is_certain": bool(found) or len(listed) < listed_max(settings.discipline),
+        "is_certain": bool(found) or len(listed) < listed_max(config, name),
     }
 
 
@@ -105,9 +105,11 @@ def waiting(config: Config, name: str, most: int | None) -> list[dict[str, Any]]
     return rows
 
 
-def listed_max(discipline: str) -> int:
-    """Return how many of those that wait one shard reports."""
-    return LISTED_MAX if DISCIPLINES[discipline].all_waiting else WAITING_MAX
+def listed_max(config: Config, name: str) -> int:
+    """Return how many of those that wait one shard reports at least, if it has them."""
+    if DISCIPLINES[config.pipelines[name].discipline].all_waiting is None:
+        return WAITING_MAX
+    return listed_in(Checkpoint.of(config, name).waiting().values())
 
 
 def fate(settings: Any, row: Mapping[str, Any], now: float) -> str:

@@ -21,6 +21,14 @@ Described = list[dict[str, Any]]
 
 LISTED_MAX = 1_000
 """The most waiting keys of each shard that batches report, the longest waits first."""
+CUT = "-"
+"""In a report that lists fewer, as its keys are large, before their number."""
+
+
+def listed_in(reports: Iterable[str]) -> int:
+    """Return how many of each shard's longest waits reports have at least, if so many wait."""
+    return min((int(each.partition(CUT)[2]) for each in reports if CUT in each), default=LISTED_MAX)
+
 
 Reader = Callable[[int, StateRow], Iterable[dict[str, Any]]]
 """Describes a shard, given its key and its state."""

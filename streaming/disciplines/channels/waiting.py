@@ -1,7 +1,7 @@
 """Which channels of a shard wait, for what and since when: kept beside the checkpoint's status.
 
-A shard reports its LISTED_MAX longest waits, and only in batches in which something of them
-changed; for more, read the state (`whole_waiting`).
+A shard reports its LISTED_MAX longest waits, fewer if their keys are large, and only in batches in
+which something of them changed; for more, read the state (`whole_waiting`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sequencer.channels import Rules, ShardState
 from sequencer.channels.runs import NOT_COMING, found_in, next_ask_ms
@@ -20,9 +21,11 @@ from sequencer.sorting import order_by, starts_of
 from streaming.arrow.ipc import from_state, to_state
 from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import at
-from streaming.disciplines.discipline import LISTED_MAX
+from streaming.disciplines.discipline import CUT, LISTED_MAX
 
 NEVER = np.iinfo(np.int64).max
+KEYS_BYTES_MAX = 1_000_000
+"""Of the keys behind the first one in a batch's report, which goes through the JVM as one text."""
 NUMBERS = ("epoch", "frontier", "since_ms", "held", "tries", "asked_ms")
 SCHEMA = pa.schema([("channel", pa.binary()), *((name, pa.int64()) for name in NUMBERS)])
 
@@ -31,12 +34,19 @@ def waiting_report(before: ShardState, after: ShardState) -> str | None:
     """The channels that wait after a batch, as text; None where all is as before."""
     if all(map(np.array_equal, _held_by_row(before), _held_by_row(after))):
         return None
-    return whole_waiting(after, LISTED_MAX)
+    table = _waiting(after, LISTED_MAX)
+    key_bytes = np.cumsum(pc.binary_length(table["channel"]).to_numpy()[1:])
+    count = 1 + int(np.searchsorted(key_bytes, KEYS_BYTES_MAX, side="right"))
+    return _text(table) if count >= len(table) else f"{_text(table[:count])}{CUT}{count}"
 
 
 def whole_waiting(state: ShardState, most: int | None = None) -> str:
     """Return the channels that wait, as text: all, or the ``most`` that have waited longest."""
-    return base64.b64encode(to_state(_waiting(state, most))).decode()
+    return _text(_waiting(state, most))
+
+
+def _text(table: pa.RecordBatch) -> str:
+    return base64.b64encode(to_state(table)).decode()
 
 
 def describe_waiting(
@@ -49,7 +59,7 @@ def describe_waiting(
     first missing labels were asked for, and ``ask_next`` when they will be (RFC 3339), None for not
     again; only where somebody is asked.
     """
-    tables = [from_state(base64.b64decode(text), SCHEMA) for text in texts]
+    tables = [from_state(base64.b64decode(text.partition(CUT)[0]), SCHEMA) for text in texts]
     table = pa.Table.from_batches(tables, schema=SCHEMA)
     table = table.sort_by([("since_ms", "ascending"), ("channel", "ascending")])
     table = table.slice(0, most).combine_chunks()

@@ -98,6 +98,11 @@ def test_the_state_is_read_only_where_batches_did_not_report_enough(monkeypatch,
     assert rows(reported + 1, 100) == 100, "the longest are known"
     assert rows(reported + 1, 101) == 101, "by the state"
     assert rows(reported + 1, 1_000) == 1_000
+    checkpoint = Checkpoint.of(settings, "p")
+    cut = {shard: f"{text}{discipline.CUT}70" for shard, text in checkpoint.waiting().items()}
+    checkpoint.write_waiting(cut)
+    assert rows(reported + 1, 70) == 70, "the longest are known"
+    assert rows(reported + 1, 71) == 71, "by the state"
 
 
 def test_people_get_the_first_and_how_many_more(config):

@@ -8,6 +8,7 @@ from streaming.config import load_config
 from streaming.console import waits
 from streaming.console.access import Access
 from streaming.console.history import Recorder
+from streaming.disciplines import discipline
 from streaming.disciplines.waiting import Wait, waiting_report
 from streaming.service.checkpoint import Checkpoint
 from tests.console_helpers import Asking, code_of, serving, told
@@ -55,12 +56,15 @@ def test_a_channel_that_settles_says_that_it_waits_for_its_start(config):
 
 
 def test_who_looks_among_some_of_those_that_wait_is_told_so(config, monkeypatch):
-    monkeypatch.setattr(waits, "LISTED_MAX", 2)
-    Checkpoint.of(config, "p").write_waiting({0: told((b"a", 0, 5, 1, 2), (b"b", 0, 7, 2, 1))})
+    report = told((b"a", 0, 5, 1, 2), (b"b", 0, 7, 2, 1))
     recorder = Recorder(config)
-    for count, asked, searched in ((2, "b", None), (3, "b", 2), (3, "", None)):
-        recorder.pipelines["p"].totals.blocked = count
-        assert waits.blocked(recorder, "p", asked)["searched"] == searched
+    for cut in ("", f"{discipline.CUT}2"):
+        monkeypatch.setattr(discipline, "LISTED_MAX", 3 if cut else 2)
+        Checkpoint.of(config, "p").write_waiting({0: report + cut})
+        assert not waits.waiting_one(config, "p", b"c")["is_certain"]
+        for count, asked, searched in ((2, "b", None), (3, "b", 2), (3, "", None)):
+            recorder.pipelines["p"].totals.blocked = count
+            assert waits.blocked(recorder, "p", asked)["searched"] == searched
 
 
 def test_what_becomes_of_a_channel_follows_from_its_own_rules(tmp_path):

@@ -10,7 +10,13 @@ import pytest
 from sequencer.channels import Arrivals, ChannelCommand, Op, Rules, ShardState, Skip, step
 from sequencer.labels import LinearLabels
 from streaming.disciplines.channels import waiting
-from streaming.disciplines.channels.waiting import describe_waiting, waiting_report, whole_waiting
+from streaming.disciplines.channels.waiting import (
+    KEYS_BYTES_MAX,
+    describe_waiting,
+    waiting_report,
+    whole_waiting,
+)
+from streaming.disciplines.discipline import LISTED_MAX, listed_in
 
 LABELS = LinearLabels(start=100)
 
@@ -90,6 +96,21 @@ def test_the_longest_are_told_where_they_are_too_many(monkeypatch):
         "since": "1970-01-01T00:00:01.000Z",
         "held": 1,
     }
+
+
+def test_large_keys_make_a_report_shorter_which_says_so():
+    """All of them in one text for each batch, through the JVM, was too much for it."""
+    rules, large = Rules(LABELS), KEYS_BYTES_MAX // 2
+    keys = [b"%d" % n * large for n in range(4)]
+    state = step(ShardState.empty(), arrivals([(key, 2) for key in keys]), 1000, rules).state
+    report = waiting_report(ShardState.empty(), state)
+    listed = describe_waiting([report], rules)
+    assert [each["channel"][0] for each in listed] == ["0", "1", "2"], (
+        "the first and 1 MB behind it"
+    )
+    assert listed_in([report]) == 3
+    assert listed_in([whole_waiting(state)]) == LISTED_MAX
+    assert len(describe_waiting([whole_waiting(state)], rules)) == 4
 
 
 def test_who_waits_is_listed_with_the_rule_of_the_channel():
