@@ -212,6 +212,20 @@ def test_a_seed_begins_a_channel_that_settles():
     assert runner.others[-1] == ("started", b"more", 0, 3)
 
 
+def test_a_channel_that_settles_takes_labels_at_both_ends():
+    """All but the last number, behind which no frontier could be."""
+    last = 2**63 - 1
+    runner = Runner(Rules(LinearLabels(), settle_ms=10))
+    runner.batch(5, [(n, b"k%d" % n, b"%d" % (last - 1), None, False) for n in range(3)])
+    runner.batch(6, [(3 + n, b"k%d" % n, b"0", None, False) for n in range(2)])
+    runner.batch(7, [(5 + n, b"k%d" % n, b"%d" % last, None, True) for n in range(4)])
+    assert runner.rejects == [(5 + n, "bad-label") for n in range(4)]
+    runner.batch(50, [(9, b"k2", b"%d" % last, None, False)])
+    assert sorted(row for _, _, row, _ in runner.out) == [2, 3, 4]
+    assert runner.state.frontier.tolist() == [1, 1, last]
+    assert runner.rejects[4:] == [(9, "bad-label")]
+
+
 def test_gap_policy_fail_names_the_channel_and_changes_nothing():
     rules = Rules(LinearLabels(), gap=Fail(10))
     runner = Runner(rules)
