@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sequencer.channels.happened import Range, Results, Waiting, with_range
+from sequencer.channels.happened import Buffer, Range, Results, Waiting, with_range
 from sequencer.channels.outcome import ChannelEvent, GapFailure, GapName, Reason
 from sequencer.channels.rules import SKIPPED_RANGES_MAX, Full, Rules
 from sequencer.channels.state import NONE
@@ -45,7 +45,7 @@ class Channel:
     trailing: int = 0
     since_ms: int = 0
     start: int = 0
-    held: dict[int, Waiting] = field(default_factory=dict)
+    held: Buffer = field(default_factory=Buffer)
     skipped: list[Range] = field(default_factory=list)
     absent: list[tuple[int, int]] = field(default_factory=list)
 
@@ -141,7 +141,7 @@ class Channel:
         if self.held and self.start == NONE:
             self.begin_at(self.frontier, now_ms)
         while self.held:
-            self._give_up(min(self.held), "epoch", now_ms)
+            self._give_up(self.held.lowest(NONE), "epoch", now_ms)
         self._announce(
             ChannelEvent("epoch", self.key, self.incarnation, epoch, 0, {"previous": self.epoch})
         )
@@ -170,7 +170,7 @@ class Channel:
             self._deliver_run(now_ms)
         # With REJECT there are more only if the rules changed, for which nothing is given up.
         while len(self.held) > self.rules.held_max and self.rules.full is Full.SKIP:
-            self._give_up(min(self.held), "overflow", now_ms)
+            self._give_up(self.held.lowest(NONE), "overflow", now_ms)
 
     def _deliver_run(self, now_ms: int) -> None:
         """Deliver from the frontier up to the first label that is waited for."""
@@ -179,7 +179,8 @@ class Channel:
             if self.absent[0][1] <= self.frontier:
                 del self.absent[0]
                 continue
-            stop = min(self.absent[0][1], *self.held)
+            end = self.absent[0][1]
+            stop = min(self.held.lowest(end), end)
             self._note_gap(stop, "not-coming", now_ms - self._waited_ms(now_ms), now_ms)
             self.frontier = stop
             self._deliver_held(now_ms)
@@ -255,7 +256,7 @@ class Channel:
 
     def pass_gap(self, now_ms: int) -> None:
         """Give up the missing labels below the lowest held one, as they took too long."""
-        self._give_up(min(self.held), "timeout", now_ms)
+        self._give_up(self.held.lowest(NONE), "timeout", now_ms)
 
     def fail(self, now_ms: int) -> None:
         """Raise GapFailure for the label that is next."""
@@ -264,14 +265,14 @@ class Channel:
 
     def _waited_ms(self, now_ms: int) -> int:
         """Return how long the oldest held message has waited; 0 if none is held."""
-        return now_ms - min((message.since_ms for message in self.held.values()), default=now_ms)
+        return now_ms - self.held.since_ms(now_ms)
 
     def skip_to(self, in_cycle: int | None) -> int:
         """Return the position up to which a skip gives up; ``in_cycle`` None: the lowest held one.
 
         It is at most the one behind a FIN; the frontier if there is nothing to skip.
         """
-        stop = min(self.held, default=self.frontier)
+        stop = self.held.lowest(self.frontier)
         if in_cycle is not None:
             stop = self.rules.position(in_cycle, self.frontier)
             stop = stop if self.fin == NONE else min(stop, self.fin + 1)
@@ -298,8 +299,7 @@ class Channel:
         self.active_ms = now_ms
         self.absent = [(max(a, stop), b) for a, b in self.absent if b > stop]
         while self.frontier < stop:
-            lowest = min(self.held, default=stop)
-            self._give_up(min(lowest, stop), "operator", now_ms)
+            self._give_up(min(self.held.lowest(stop), stop), "operator", now_ms)
 
     def give_up_absent(self, first: int, stop: int, now_ms: int) -> int:
         """Give up a range's missing labels, which will not come: at once, or when they are next.
@@ -333,4 +333,4 @@ class Channel:
         self.since_ms = self.incarnation + 1
         self.epoch = self.frontier = self.sequence = self.trailing = 0
         self.fin, self.start = NONE, self.rules.first_start
-        self.held, self.skipped, self.absent = {}, [], []
+        self.held, self.skipped, self.absent = Buffer(), [], []
