@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sequencer.channels.happened import Buffer, Range, Results, Waiting, with_range
 from sequencer.channels.outcome import ChannelEvent, GapFailure, GapName, Reason
 from sequencer.channels.rules import SKIPPED_RANGES_MAX, Full, Rules
 from sequencer.channels.state import NONE
+from sequencer.labels import label_or_none
 
 
 @dataclass(slots=True)
@@ -200,7 +202,7 @@ class Channel:
 
     def _note_fin(self, *, delivered: bool) -> None:
         """Report that the channel has ended; a FIN that was not delivered has no sequence."""
-        fields: dict[str, int | str] = {"label": self.rules.labels.at(self.frontier)}
+        fields: dict[str, Any] = {"label": self.rules.labels.at(self.frontier)}
         fields |= {"sequence": self.sequence - 1} if delivered else {}
         self._announce(
             ChannelEvent("fin", self.key, self.incarnation, self.epoch, self.frontier, fields)
@@ -218,9 +220,9 @@ class Channel:
     def _note_gap(self, stop: int, reason: str, since_ms: int, now_ms: int) -> None:
         """Report that the labels from the frontier up to ``stop`` are given up; remember it."""
         labels = self.rules.labels
-        gap: dict[str, int | str] = {
+        gap: dict[str, Any] = {
             "from": labels.at(self.frontier),
-            "to": labels.at(stop),
+            "to": label_or_none(labels, stop),
             "count": stop - self.frontier,
             "waited_ms": now_ms - since_ms,
             "reason": reason,
@@ -281,7 +283,7 @@ class Channel:
     def begin_at(self, start: int, now_ms: int) -> None:
         """Stop settling: ``start`` is the first label; deliver what it frees."""
         self.start = self.frontier = start
-        fields: dict[str, int | str] = {
+        fields: dict[str, Any] = {
             "label": self.rules.labels.at(start),
             "waited_ms": self._waited_ms(now_ms),
         }
