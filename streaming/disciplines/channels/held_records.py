@@ -16,7 +16,7 @@ from streaming.arrow.columns import flat, row_bytes
 from streaming.arrow.ipc import from_line, from_state, to_line, to_state
 from streaming.arrow.schemas import columns_in, has_blocks, with_blocks
 from streaming.disciplines.channels.shard_files import ShardFiles
-from streaming.wire.blocks import alike, plain_values, sizes_of_values, with_blocks_if_large
+from streaming.wire.blocks import alike, blocked, plain_values, sizes_of_values, with_large
 
 PIECE_BYTES = 2**21
 """The approximate size of a table that leaves a shard; a segment has twice that. Allocators reuse
@@ -211,10 +211,10 @@ class HeldRecords:
             found = np.flatnonzero(wanted & (self.segment == segment))
             rows, its = self.row[found], self.segments[segment]
             table = its.table(self.schema, self.files)
-            if not its.name or its.blocks != blocks:
+            lacks_blocks = blocks and not its.blocks and with_large(table)
+            if lacks_blocks or not its.name:
                 table, rows = table.take(pa.array(rows)), np.arange(len(rows))
-                table = with_blocks_if_large(table) if blocks else table
-            tables.append(table)
+            tables.append(blocked(table) if lacks_blocks else table)
             at[found] = first + rows
             first += len(table)
         at[len(self) :] = first + order
