@@ -172,6 +172,14 @@ class CyclicLabels:
         return (self.initial + (position % self.cycle) * self.step) % self.modulus
 
 
+def label_or_none(labels: Labels, position: int) -> int | str | None:
+    """The label at ``position``; None behind the last one of a sequence that ends."""
+    try:
+        return labels.at(position)
+    except IndexError:
+        return None
+
+
 def parse_numbers(texts: pa.Array) -> Int64s:
     """Numbers of ASCII decimal texts (binary array without nulls); -1 where one is not a number.
 

@@ -17,7 +17,7 @@ from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Int64s
 from sequencer.channels.unusual import FAULTLESS, PASSES
 from sequencer.custom_labels import CustomLabels
-from sequencer.labels import parse_numbers
+from sequencer.labels import LABEL_MAX, parse_numbers
 
 Reasons = NDArray[np.uint8]
 """Each arrival's fault, independent of other records; else FAULTLESS or PASSES."""
@@ -71,6 +71,8 @@ def judge_alone(
     else:
         epoch = parse_numbers(pc.fill_null(arrivals.epoch, pa.scalar(b"0", arrivals.epoch.type)))
     reasons = np.full(len(arrivals), FAULTLESS)
+    if rules.settle_ms is not None:
+        in_cycle[in_cycle == LABEL_MAX] = NONE  # a frontier cannot be behind it
     reasons[epoch < 0] = Reason.BAD_EPOCH
     reasons[in_cycle < 0] = Reason.BAD_LABEL
     if arrivals.label.null_count:

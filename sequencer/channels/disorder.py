@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sequencer.channels.rules import WINDOW_MAX
 from sequencer.channels.state import Bools, Int64s
 from sequencer.sorting import order_by
 
@@ -63,6 +64,7 @@ def measure(
         which = mixed[channel]
         channel, ahead, row, waits_ms = channel[which], ahead[which], row[which], waits_ms[which]
     group = np.cumsum(np.diff(channel, prepend=channel[0]) != 0)
+    ahead = np.minimum(ahead, WINDOW_MAX)  # a channel that settles may hold labels farther apart
 
     stride = int(waits_ms.max()) + 1
     behind = waits_ms[::-1] + (group[-1] - group[::-1]) * stride  # groups kept apart

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from sequencer.channels.outcome import ChannelEvent, GapName, Reason
 
@@ -14,6 +16,46 @@ class Waiting:
     row: int
     since_ms: int
     fin: bool
+
+
+class Buffer(dict[int, Waiting]):
+    """Held messages by position, with the lowest and the oldest one found in logarithmic time.
+
+    Both are needed for each gap that is given up, and there may be as many gaps as messages.
+    """
+
+    __slots__ = ("_heaps",)
+
+    def __init__(self, messages: Mapping[int, Waiting] | None = None) -> None:
+        super().__init__(messages or {})
+        self._heaps: tuple[list[int], list[tuple[int, int]]] | None = None
+        """Positions, and times with positions; made when needed. Some may be of messages gone."""
+
+    def __setitem__(self, position: int, message: Waiting) -> None:
+        super().__setitem__(position, message)
+        if self._heaps is not None:
+            heappush(self._heaps[0], position)
+            heappush(self._heaps[1], (message.since_ms, position))
+
+    def lowest(self, default: int) -> int:
+        """Return the lowest position; ``default`` if nothing is held."""
+        positions, _ = self._made()
+        while positions and positions[0] not in self:
+            heappop(positions)
+        return positions[0] if positions else default
+
+    def since_ms(self, default: int) -> int:
+        """Return when the oldest message arrived; ``default`` if nothing is held."""
+        _, times = self._made()
+        while times and (times[0][1] not in self or self[times[0][1]].since_ms != times[0][0]):
+            heappop(times)
+        return times[0][0] if times else default
+
+    def _made(self) -> tuple[list[int], list[tuple[int, int]]]:
+        if self._heaps is None:
+            times = sorted((message.since_ms, position) for position, message in self.items())
+            self._heaps = sorted(self), times
+        return self._heaps
 
 
 @dataclass(frozen=True, slots=True)

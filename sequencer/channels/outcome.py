@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +51,7 @@ class ChannelEvent:
 
     ``position`` is the frontier at that moment (0 for a new epoch). It makes the event's id: with
     channel, incarnation and epoch it names one event of its kind for ever.
-    ``fields`` are JSON values; gap bounds are labels, half-open.
+    ``fields`` are JSON values; gap bounds are labels, half-open (None behind the last label).
     """
 
     kind: str
@@ -59,7 +59,7 @@ class ChannelEvent:
     incarnation: int
     epoch: int
     position: int
-    fields: dict[str, int | str]
+    fields: dict[str, Any]
 
 
 class GapName(NamedTuple):

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from sequencer.channels.happened import Range, Results, Waiting, with_range
+from sequencer.channels.happened import Buffer, Range, Results, Waiting, with_range
 from sequencer.channels.outcome import ChannelEvent, GapFailure, GapName, Reason
 from sequencer.channels.rules import SKIPPED_RANGES_MAX, Full, Rules
 from sequencer.channels.state import NONE
+from sequencer.labels import label_or_none
 
 
 @dataclass(slots=True)
@@ -45,7 +47,7 @@ class Channel:
     trailing: int = 0
     since_ms: int = 0
     start: int = 0
-    held: dict[int, Waiting] = field(default_factory=dict)
+    held: Buffer = field(default_factory=Buffer)
     skipped: list[Range] = field(default_factory=list)
     absent: list[tuple[int, int]] = field(default_factory=list)
 
@@ -141,7 +143,7 @@ class Channel:
         if self.held and self.start == NONE:
             self.begin_at(self.frontier, now_ms)
         while self.held:
-            self._give_up(min(self.held), "epoch", now_ms)
+            self._give_up(self.held.lowest(NONE), "epoch", now_ms)
         self._announce(
             ChannelEvent("epoch", self.key, self.incarnation, epoch, 0, {"previous": self.epoch})
         )
@@ -170,7 +172,7 @@ class Channel:
             self._deliver_run(now_ms)
         # With REJECT there are more only if the rules changed, for which nothing is given up.
         while len(self.held) > self.rules.held_max and self.rules.full is Full.SKIP:
-            self._give_up(min(self.held), "overflow", now_ms)
+            self._give_up(self.held.lowest(NONE), "overflow", now_ms)
 
     def _deliver_run(self, now_ms: int) -> None:
         """Deliver from the frontier up to the first label that is waited for."""
@@ -179,7 +181,8 @@ class Channel:
             if self.absent[0][1] <= self.frontier:
                 del self.absent[0]
                 continue
-            stop = min(self.absent[0][1], *self.held)
+            end = self.absent[0][1]
+            stop = min(self.held.lowest(end), end)
             self._note_gap(stop, "not-coming", now_ms - self._waited_ms(now_ms), now_ms)
             self.frontier = stop
             self._deliver_held(now_ms)
@@ -199,7 +202,7 @@ class Channel:
 
     def _note_fin(self, *, delivered: bool) -> None:
         """Report that the channel has ended; a FIN that was not delivered has no sequence."""
-        fields: dict[str, int | str] = {"label": self.rules.labels.at(self.frontier)}
+        fields: dict[str, Any] = {"label": self.rules.labels.at(self.frontier)}
         fields |= {"sequence": self.sequence - 1} if delivered else {}
         self._announce(
             ChannelEvent("fin", self.key, self.incarnation, self.epoch, self.frontier, fields)
@@ -217,9 +220,9 @@ class Channel:
     def _note_gap(self, stop: int, reason: str, since_ms: int, now_ms: int) -> None:
         """Report that the labels from the frontier up to ``stop`` are given up; remember it."""
         labels = self.rules.labels
-        gap: dict[str, int | str] = {
+        gap: dict[str, Any] = {
             "from": labels.at(self.frontier),
-            "to": labels.at(stop),
+            "to": label_or_none(labels, stop),
             "count": stop - self.frontier,
             "waited_ms": now_ms - since_ms,
             "reason": reason,
@@ -255,7 +258,7 @@ class Channel:
 
     def pass_gap(self, now_ms: int) -> None:
         """Give up the missing labels below the lowest held one, as they took too long."""
-        self._give_up(min(self.held), "timeout", now_ms)
+        self._give_up(self.held.lowest(NONE), "timeout", now_ms)
 
     def fail(self, now_ms: int) -> None:
         """Raise GapFailure for the label that is next."""
@@ -264,14 +267,14 @@ class Channel:
 
     def _waited_ms(self, now_ms: int) -> int:
         """Return how long the oldest held message has waited; 0 if none is held."""
-        return now_ms - min((message.since_ms for message in self.held.values()), default=now_ms)
+        return now_ms - self.held.since_ms(now_ms)
 
     def skip_to(self, in_cycle: int | None) -> int:
         """Return the position up to which a skip gives up; ``in_cycle`` None: the lowest held one.
 
         It is at most the one behind a FIN; the frontier if there is nothing to skip.
         """
-        stop = min(self.held, default=self.frontier)
+        stop = self.held.lowest(self.frontier)
         if in_cycle is not None:
             stop = self.rules.position(in_cycle, self.frontier)
             stop = stop if self.fin == NONE else min(stop, self.fin + 1)
@@ -280,7 +283,7 @@ class Channel:
     def begin_at(self, start: int, now_ms: int) -> None:
         """Stop settling: ``start`` is the first label; deliver what it frees."""
         self.start = self.frontier = start
-        fields: dict[str, int | str] = {
+        fields: dict[str, Any] = {
             "label": self.rules.labels.at(start),
             "waited_ms": self._waited_ms(now_ms),
         }
@@ -298,8 +301,7 @@ class Channel:
         self.active_ms = now_ms
         self.absent = [(max(a, stop), b) for a, b in self.absent if b > stop]
         while self.frontier < stop:
-            lowest = min(self.held, default=stop)
-            self._give_up(min(lowest, stop), "operator", now_ms)
+            self._give_up(min(self.held.lowest(stop), stop), "operator", now_ms)
 
     def give_up_absent(self, first: int, stop: int, now_ms: int) -> int:
         """Give up a range's missing labels, which will not come: at once, or when they are next.
@@ -333,4 +335,4 @@ class Channel:
         self.since_ms = self.incarnation + 1
         self.epoch = self.frontier = self.sequence = self.trailing = 0
         self.fin, self.start = NONE, self.rules.first_start
-        self.held, self.skipped, self.absent = {}, [], []
+        self.held, self.skipped, self.absent = Buffer(), [], []

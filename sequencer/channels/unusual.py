@@ -11,7 +11,7 @@ from dataclasses import astuple, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from sequencer.channels.happened import Range, Results, Waiting
+from sequencer.channels.happened import Buffer, Range, Results, Waiting
 from sequencer.channels.outcome import Reason
 from sequencer.channels.plain import Channel
 from sequencer.channels.rows import Rows, Table, of_channel
@@ -140,10 +140,12 @@ class PlainChannels:
             held.since_ms.tolist(),
             held.fin.tolist(),
         )
-        channel.held = {
-            position: Waiting(row, since_ms, fin)
-            for position, row, since_ms, fin in zip(*columns, strict=True)
-        }
+        channel.held = Buffer(
+            {
+                position: Waiting(row, since_ms, fin)
+                for position, row, since_ms, fin in zip(*columns, strict=True)
+            }
+        )
         self.channels[code] = channel
         return channel
 

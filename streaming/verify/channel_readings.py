@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sequencer.labels import Labels, parse_numbers
+from sequencer.labels import LABEL_MAX, Labels, parse_numbers
 from streaming.arrow.key_text import key_from_json
 from streaming.settings.fields import ValueField
 from streaming.verify.added import reject
@@ -236,6 +236,7 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
         [(value or b"") if there else b"0" for there, value in epochs], pa.binary()
     )
     numbers = parse_numbers(epoch_texts).tolist()
+    none_behind = LABEL_MAX if settings.first_seen else None
     readings = []
     for record, (labelled, _), position, epoch in zip(
         records, labels, positions, numbers, strict=True
@@ -248,7 +249,7 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
             reason = "missing-channel"
         elif not labelled and not passes:
             reason = "missing-label"
-        elif position < 0 and not passes:
+        elif (position < 0 or position == none_behind) and not passes:
             reason = "bad-label"
         elif epoch < 0 and not passes:
             reason = "bad-epoch"

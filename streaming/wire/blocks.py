@@ -63,11 +63,6 @@ def plain_values(rows: pa.Table) -> pa.Table:
     return rows.remove_column(at + 1)
 
 
-def with_blocks_if_large(rows: pa.Table) -> pa.Table:
-    """Return the table, with blocks if one of its values is large."""
-    return rows if has_blocks(rows.schema) or not with_large(rows) else blocked(rows)
-
-
 def alike(tables: Sequence[pa.Table]) -> Sequence[pa.Table]:
     """Return tables that all have blocks if one has; the others' values are stored."""
     if not any(has_blocks(each.schema) for each in tables):

@@ -140,6 +140,7 @@ class ChannelCore(Core):
     ) -> Iterator[Write]:
         """Process a batch's packs by a plan; yield its writes, made on demand."""
         self.shard, writes = step_shard(self.shard, packs, self.clock_ms, plan, refused)
+        self.clock_ms = self.shard.state.clock_ms  # later than the batch after some resets
         return writes
 
     def dump(self) -> str:

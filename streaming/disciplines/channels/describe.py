@@ -11,7 +11,7 @@ import numpy as np
 from sequencer.channels import Rules
 from sequencer.channels.runs import NOT_COMING
 from sequencer.channels.state import NONE
-from sequencer.labels import Labels
+from sequencer.labels import Labels, label_or_none
 from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import at
 from streaming.disciplines.channels.codec import ChannelShard
@@ -23,7 +23,7 @@ def describe(shard: ChannelShard, rules: Rules) -> Iterator[dict[str, Any]]:
     """A dictionary for each channel; ranges of labels are half-open.
 
     ``channel``: as `key_text.key_to_json` has it. ``next``: the label that is delivered next,
-    None while the first one is waited for.
+    None while the first one is waited for, and behind the last one of a sequence that ends.
     ``missing``: ranges that held messages wait for. ``given_up``: ranges that were skipped and are
     remembered. ``held_since``, ``active``: RFC 3339. ``rule``: the glob of the channel's rules,
     None for those of the pipeline; ``gap_after_ms``: how long its gaps are waited for now, None for
@@ -44,13 +44,13 @@ def describe(shard: ChannelShard, rules: Rules) -> Iterator[dict[str, Any]]:
         yield {
             "channel": key_to_json(key),
             "epoch": columns["epoch"][row],
-            "next": None if columns["start"][row] == NONE else labels.at(frontier),
+            "next": None if columns["start"][row] == NONE else label_or_none(labels, frontier),
             "sequence": columns["sequence"][row],
             "incarnation": columns["incarnation"][row],
             "held": len(waiting),
             "held_since": at(min(since for _, since in waiting)) if waiting else None,
             "missing": _missing(frontier, [position for position, _ in waiting], labels),
-            "given_up": [(labels.at(a), labels.at(b)) for a, b in skipped.get(row, [])],
+            "given_up": [(labels.at(a), label_or_none(labels, b)) for a, b in skipped.get(row, [])],
             "asked": [(labels.at(a), labels.at(b), n) for a, b, n in asked.get(row, [])],
             "not_coming": [(labels.at(a), labels.at(b)) for a, b in absent_runs.get(row, [])],
             "ended": fin != NONE and frontier > fin,

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from sequencer.channels.state import Bools, Int64s
 from sequencer.slices import slices, stretches
+from sequencer.sorting import order_by
 from streaming.arrow.columns import flat, row_bytes
 from streaming.arrow.ipc import from_line, from_state, to_line, to_state
 from streaming.arrow.schemas import columns_in, has_blocks, with_blocks
 from streaming.disciplines.channels.shard_files import ShardFiles
-from streaming.wire.blocks import alike, plain_values, sizes_of_values, with_blocks_if_large
+from streaming.wire.blocks import alike, blocked, plain_values, sizes_of_values, with_large
 
 PIECE_BYTES = 2**21
 """The approximate size of a table that leaves a shard; a segment has twice that. Allocators reuse
@@ -29,26 +30,43 @@ ROW_BYTES = 40
 class Pool:
     """A step's records by number: first those held before, then arrivals.
 
-    Record n is row ``at[n]`` of the table; -1 if it stays in its segment.
+    Record n is row ``at[n]`` of the tables, one behind the other; -1 if it stays in its segment.
+    They are not one table: an array has at most 2 GiB, and to join them would copy them into
+    memory, while those of segments that are files stay there until a row is taken.
     """
 
-    table: pa.Table
+    tables: Sequence[pa.Table]
     at: Int64s
 
     @cached_property
+    def starts(self) -> Int64s:
+        """Return the first row of each table."""
+        return np.cumsum([0, *map(len, self.tables[:-1])])
+
+    @cached_property
     def sizes(self) -> Int64s:
-        """Return the approximate bytes of each row of the table, with or without blocks."""
-        sizes = ROW_BYTES + sizes_of_values(self.table)
-        for name in ("key", "headers"):
-            sizes += row_bytes(flat(self.table[name]))
-        return sizes
+        """Return the approximate bytes of each row of the tables, with or without blocks."""
+        return np.concatenate([_sizes(table) for table in self.tables])
 
     def take(self, records: Int64s, names: Sequence[str] | None = None) -> pa.Table:
         """Return some of the records, in this order."""
-        table = self.table
+        tables = self.tables
         if names is not None:
-            table = table.select(columns_in(table.schema, names))
-        return table.take(pa.array(self.at[records]))
+            tables = [each.select(columns_in(each.schema, names)) for each in tables]
+        rows = self.at[records]
+        of = np.searchsorted(self.starts, rows, side="right") - 1
+        found = np.unique(of)
+        if len(found) <= 1:
+            number = int(found[0]) if len(found) else 0
+            return tables[number].take(pa.array(rows - self.starts[number]))
+        order = order_by(of)
+        parts = [
+            tables[number].take(pa.array(rows[of == number] - self.starts[number]))
+            for number in found.tolist()
+        ]
+        place = np.empty(len(rows), np.int64)
+        place[order] = np.arange(len(rows))
+        return pa.concat_tables(parts).combine_chunks().take(pa.array(place))
 
     def sizes_of(self, records: Int64s) -> Int64s:
         """Return the approximate bytes of some records. Numbers below 0 are notices: ROW_BYTES."""
@@ -96,15 +114,15 @@ class Segment:
         """Return the number of held rows below which the segment is written anew."""
         return -(-self.rows // (4 if self.name else 2))
 
-    def take(self, rows: Int64s, schema: pa.Schema, files: ShardFiles | None) -> pa.Table:
-        """Return some of the rows; ``schema`` is that of rows without blocks."""
+    def table(self, schema: pa.Schema, files: ShardFiles | None) -> pa.Table:
+        """Return the rows, those of a file without reading it; ``schema`` is without blocks."""
         schema = with_blocks(schema) if self.blocks else schema
         if self.name:
             assert files is not None  # noqa: S101  (the state's folder is the plan's)
             batch = pa.ipc.read_record_batch(files.get(self.name), schema)
         else:
             batch = from_state(from_line(self.line), schema)
-        return pa.Table.from_batches([batch.take(pa.array(rows))])
+        return pa.Table.from_batches([batch])
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +153,7 @@ class HeldRecords:
     def of(cls, table: pa.Table, files: ShardFiles | None = None, made: int = 0) -> HeldRecords:
         """Return an object of all rows of a table; ``made`` is the number of the next file."""
         empty, rows = replace(cls.empty(table.schema, files), made=made), np.arange(len(table))
-        return empty.after(rows, empty.outdated(rows), Pool(table.combine_chunks(), rows))
+        return empty.after(rows, empty.outdated(rows), Pool(_unchunked(table), rows))
 
     def __len__(self) -> int:
         return len(self.row)
@@ -147,8 +165,13 @@ class HeldRecords:
 
     def table(self) -> pa.Table:
         """Return all held records, without blocks."""
-        rows = np.arange(len(self))
-        return plain_values(self.pool(rows >= 0, self.schema.empty_table(), rows[:0]).take(rows))
+        rows, pool = np.arange(len(self)), self._whole()
+        pieces = (plain_values(pool.take(rows[piece])) for piece in pool.pieces(rows))
+        return pa.concat_tables([self.schema.empty_table(), *pieces])
+
+    def _whole(self) -> Pool:
+        none = np.zeros(0, np.int64)
+        return self.pool(np.ones(len(self), np.bool_), self.schema.empty_table(), none)
 
     def outdated(self, held: Int64s) -> Bools:
         """Return the segments to be written anew, given the records that are held after a step.
@@ -186,13 +209,16 @@ class HeldRecords:
         tables, first = [], 0
         for segment in np.unique(self.segment[wanted]).tolist():
             found = np.flatnonzero(wanted & (self.segment == segment))
-            rows = self.row[found]
-            table = self.segments[segment].take(rows, self.schema, self.files)
-            tables.append(with_blocks_if_large(table) if blocks else table)
-            at[found] = np.arange(first, first + len(found))
-            first += len(found)
+            rows, its = self.row[found], self.segments[segment]
+            table = its.table(self.schema, self.files)
+            lacks_blocks = blocks and not its.blocks and with_large(table)
+            if lacks_blocks or not its.name:
+                table, rows = table.take(pa.array(rows)), np.arange(len(rows))
+            tables.append(blocked(table) if lacks_blocks else table)
+            at[found] = first + rows
+            first += len(table)
         at[len(self) :] = first + order
-        return Pool(pa.concat_tables(alike([*tables, arrived])).combine_chunks(), at)
+        return Pool(alike([*tables, *_unchunked(arrived)]), at)
 
     def after(
         self, held: Int64s, outdated: Bools, pool: Pool, *, timed: bool = False
@@ -225,7 +251,25 @@ class HeldRecords:
         if old.any():
             known = self.times
             if known is None:  # nobody wanted them before
-                known = flat(self.table()["timestamp"]).to_numpy()
+                known = _times(self._whole(), np.arange(len(self)))
             times[old] = known[held[old]]
-        times[~old] = flat(pool.table["timestamp"]).to_numpy()[pool.at[held[~old]]]
+        times[~old] = _times(pool, held[~old])
         return times
+
+
+def _sizes(table: pa.Table) -> Int64s:
+    sizes = ROW_BYTES + sizes_of_values(table)
+    for name in ("key", "headers"):
+        sizes += row_bytes(flat(table[name]))
+    return sizes
+
+
+def _times(pool: Pool, records: Int64s) -> Int64s:
+    times: Int64s = flat(pool.take(records, ["timestamp"])["timestamp"]).to_numpy()
+    return times
+
+
+def _unchunked(table: pa.Table) -> list[pa.Table]:
+    """Return the rows as tables of one chunk: one, or more if arrays would be too large."""
+    batches = table.combine_chunks().to_batches()
+    return [pa.Table.from_batches([each]) for each in batches] or [table]

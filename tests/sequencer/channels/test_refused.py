@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from sequencer.channels import ChannelCommand, Op, Rules, Skip
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
+from sequencer.custom_labels import CustomLabels
 from sequencer.labels import LinearLabels
 from tests.seeds import examples
 from tests.sequencer.channels.histories import (
@@ -141,3 +142,15 @@ def test_of_many_in_a_row_the_last_are_remembered_one_by_one():
     assert runner.rejects[-3:] == [(1000 + n, "late") for n in late]
     gaps = [runner.places[1000 + n][1] for n in late]
     assert gaps == [None, None, (b"a", 100, 0, count - 1)], "of those before it is forgotten"
+
+
+def test_the_last_label_of_a_sequence_that_ends_has_no_label_behind_it():
+    def following(label):
+        if label == "e":
+            raise StopIteration
+        return chr(ord(label) + 1)
+
+    runner = Runner(Rules(CustomLabels("a", following), window=10))
+    runner.refused = {4: "too-large"}
+    runner.batch(5, [(n, b"k", b"abcde"[n : n + 1], None, False) for n in range(5)])
+    assert runner.gaps == [(b"k", 0, 4, 5, 0, "too-large")]

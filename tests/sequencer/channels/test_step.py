@@ -1,5 +1,6 @@
 """The vectorised step against the naive model; any split into batches gives the same result."""
 
+import time
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -212,6 +213,20 @@ def test_a_seed_begins_a_channel_that_settles():
     assert runner.others[-1] == ("started", b"more", 0, 3)
 
 
+def test_a_channel_that_settles_takes_labels_at_both_ends():
+    """All but the last number, behind which no frontier could be."""
+    last = 2**63 - 1
+    runner = Runner(Rules(LinearLabels(), settle_ms=10))
+    runner.batch(5, [(n, b"k%d" % n, b"%d" % (last - 1), None, False) for n in range(3)])
+    runner.batch(6, [(3 + n, b"k%d" % n, b"0", None, False) for n in range(2)])
+    runner.batch(7, [(5 + n, b"k%d" % n, b"%d" % last, None, True) for n in range(4)])
+    assert runner.rejects == [(5 + n, "bad-label") for n in range(4)]
+    runner.batch(50, [(9, b"k2", b"%d" % last, None, False)])
+    assert sorted(row for _, _, row, _ in runner.out) == [2, 3, 4]
+    assert runner.state.frontier.tolist() == [1, 1, last]
+    assert runner.rejects[4:] == [(9, "bad-label")]
+
+
 def test_gap_policy_fail_names_the_channel_and_changes_nothing():
     rules = Rules(LinearLabels(), gap=Fail(10))
     runner = Runner(rules)
@@ -281,6 +296,28 @@ def test_a_given_up_label_never_counts_as_a_duplicate():
     forgotten = len(named) - SKIPPED_RANGES_MAX + 1
     assert named[:forgotten] == [None] * forgotten, "which gap it was of is forgotten"
     assert named[forgotten:] == [(b"k", 5, 0, n) for n in given_up[forgotten:]]
+
+
+@pytest.mark.parametrize("way", ["timeout", "epoch", "operator", "overflow"])
+def test_the_time_for_many_gaps_does_not_grow_with_their_square(way):
+    """Such as those of a sender that counts in steps of two."""
+    count = 20_000
+    full = Full.SKIP if way == "overflow" else Full.REJECT
+    runner = Runner(Rules(LinearLabels(), gap=Skip(50), held_max=count, full=full))
+    runner.batch(5, [(n, b"k", b"%d" % (2 * n + 1), None, False) for n in range(count)])
+    more = [(count + n, b"k", b"%d" % (2 * (count + n) + 1), None, False) for n in range(count)]
+    to = b"%d" % (2 * count)
+    batch = {
+        "timeout": (60, []),
+        "epoch": (6, [(count, b"k", b"0", b"1", False)]),
+        "operator": (6, [], [ChannelCommand(Op.SKIP, b"k", label=to)]),
+        "overflow": (6, more),
+    }[way]
+    began_s = time.process_time()
+    runner.batch(*batch)
+    assert time.process_time() - began_s < 30, "with the square it is 70 to 160 s"
+    assert [row for _, _, row, _ in runner.out][:count] == list(range(count))
+    assert [gap[-1] for gap in runner.gaps] == [way] * count
 
 
 def test_the_five_rows_of_the_picture():

@@ -6,6 +6,7 @@ import pytest
 
 from sequencer.labels import CyclicLabels, LinearLabels
 from streaming.verify.channel import ChannelRule, ChannelSettings, Material, judge
+from streaming.verify.channel_readings import read_all
 from streaming.verify.records import Record
 from tests.streaming.verify.channel_stories import story
 from tests.streaming.verify.places import PARTITIONS, partition_of
@@ -327,3 +328,10 @@ def test_a_channel_of_which_all_is_held_is_counted_as_status_counts_it():
     settings = ChannelSettings("p", LinearLabels(), 50, output_partitions=PARTITIONS)
     verdict = judge(settings, Material([held], [], [], []))
     assert verdict.looked_at["channels"] == 1
+
+
+@pytest.mark.parametrize(("first_seen", "reason"), [(False, None), (True, "bad-label")])
+def test_the_last_number_is_no_label_of_a_channel_that_settles(first_seen, reason):
+    record = Record("in", 0, 0, 0, b"k", b"v", (("label", b"%d" % (2**63 - 1)),))
+    settings = ChannelSettings("p", LinearLabels(), 50, first_seen=first_seen)
+    assert [each.reason for each in read_all([record], settings)] == [reason]

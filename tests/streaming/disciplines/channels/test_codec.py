@@ -14,10 +14,12 @@ from sequencer.channels import Full, Held, Rules, ShardState, Skip
 from sequencer.channels.delays import no_delays, with_samples
 from sequencer.channels.runs import Runs
 from sequencer.channels.state import COLUMNS, Skipped
+from sequencer.custom_labels import CustomLabels
 from sequencer.labels import LinearLabels
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels import shard_files
 from streaming.disciplines.channels.codec import ChannelShard, decode_shard, encode_shard
+from streaming.disciplines.channels.describe import describe
 from streaming.disciplines.channels.held_records import HeldRecords
 from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.channels.shard_files import ShardFiles
@@ -118,3 +120,13 @@ def test_a_part_of_an_array_of_names():
     schema = record_schema(plan(RULES))
     row = encode_shard(ChannelShard(state, HeldRecords.empty(schema), Totals()))
     assert decode_shard(row, schema).state.keys.to_pylist() == [b"a", b""]
+
+
+def test_a_channel_at_the_end_of_its_sequence_has_no_next_label():
+    labels = CustomLabels("a", lambda label: next(each for each in "bcd" if each > label))
+    numbers = {name: np.zeros(1, np.int64) for name in COLUMNS} | {"frontier": np.array([4])}
+    skipped = Skipped(*(np.array([value]) for value in (0, 3, 4, 0, 1, 0)))
+    state = ShardState(pa.array([b"k"]), **numbers, held=Held.empty(), skipped=skipped)
+    shard = ChannelShard(state, HeldRecords.empty(record_schema(plan(RULES))), Totals())
+    (shown,) = describe(shard, Rules(labels, window=10))
+    assert (shown["next"], shown["given_up"]) == (None, [("d", None)])

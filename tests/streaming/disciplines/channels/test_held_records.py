@@ -1,14 +1,16 @@
 """What a shard holds, in segments, against a plain list of records."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from streaming.arrow.schemas import RECORD
-from streaming.disciplines.channels import held_records
+from streaming.disciplines.channels import held_records, shard_files
 from streaming.disciplines.channels.held_records import HeldRecords, Pool, Segment
+from streaming.disciplines.channels.shard_files import ShardFiles
 
 
 def records(rng, first, count, size=40):
@@ -50,11 +52,14 @@ def stepped(rng, held, model, arriving, stays):
     return held.after(kept, outdated, pool), [everything[n] for n in numbers]
 
 
+@pytest.mark.parametrize("in_files", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_as_a_list_of_records(seed, monkeypatch):
+def test_as_a_list_of_records(seed, in_files, monkeypatch, tmp_path):
     rng = random.Random(seed)
     monkeypatch.setattr(held_records, "SEGMENT_BYTES", rng.choice([200, 2_000, 2**22]))
-    held, model, sent = HeldRecords.empty(RECORD), [], 0
+    monkeypatch.setattr(shard_files, "FILE_BYTES_MIN", 400)
+    files = ShardFiles(tmp_path) if in_files else None
+    held, model, sent = HeldRecords.empty(RECORD, files), [], 0
     for _ in range(30):
         count = rng.choice([0, 1, 5, 60])
         arriving = records(rng, sent, count)
@@ -64,7 +69,7 @@ def test_as_a_list_of_records(seed, monkeypatch):
         assert held.table().to_pylist() == model
         lasting = np.bincount(held.segment, minlength=len(held.segments))
         for lives, segment in zip(lasting.tolist(), held.segments, strict=True):
-            assert 0 < segment.rows <= 2 * lives
+            assert 0 < segment.rows <= (4 if segment.name else 2) * lives
 
 
 def test_small_batches_leave_few_segments_and_write_a_record_few_times(monkeypatch):
@@ -98,8 +103,25 @@ def test_what_stays_is_not_written_again(monkeypatch):
 def test_large_records_go_alone():
     rng = random.Random(1)
     rows = [{**each, "value": bytes(3 * 2**20)} for each in records(rng, 0, 4)]
-    pool = Pool(table(rows), np.arange(4))
+    pool = Pool([table(rows)], np.arange(4))
     assert [*pool.pieces(np.arange(4))] == [slice(n, n + 1) for n in range(4)]
     assert [each.rows for each in HeldRecords.of(table(rows)).segments] == [1, 1, 1, 1]
-    small = Pool(table(records(rng, 0, 1000)), np.arange(1000))
+    small = Pool([table(records(rng, 0, 1000))], np.arange(1000))
     assert [*small.pieces(np.arange(1000))] == [slice(0, 1000)]
+
+
+def test_more_may_leave_than_an_array_or_memory_has_room_for(tmp_path):
+    """An array has at most 2 GiB; rows of files are read as they leave, piece by piece."""
+    (record,) = records(random.Random(1), 0, 1)
+    one = HeldRecords.of(table([{**record, "value": bytes(2**20)}]), ShardFiles(tmp_path))
+    count = 2_100
+    rows = np.arange(count)
+    held = replace(one, segments=[*one.segments] * count, segment=rows, row=np.zeros_like(rows))
+    before = pa.total_allocated_bytes()
+    pool = held.pool(rows >= 0, table(records(random.Random(2), 1, 5)), np.arange(5))
+    everything = np.arange(count + 5)
+    taken = 0
+    for piece in pool.pieces(everything):
+        taken += len(pool.take(everything[piece]))
+        assert pa.total_allocated_bytes() - before < 16 * 2**20
+    assert taken == len(everything)

@@ -1,11 +1,16 @@
-"""A shard is called in the first batch in which its timer is due: neither before nor later."""
+"""The time of shards: a timer is due in one batch, neither before nor later; time goes forward."""
+
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from sequencer import LinearLabels
 from sequencer.channels import Rules, Skip
+from streaming.disciplines.channels.codec import decode_shard
 from streaming.disciplines.channels.core import ChannelOperator
+from streaming.disciplines.channels.records import record_schema
+from streaming.disciplines.state_row import StateRow
 from tests.simulated.group_state import GroupState
 from tests.streaming.disciplines.channels.plans import pack, plan
 
@@ -37,3 +42,19 @@ def test_a_repeated_batch_does_what_its_first_run_did(after_ms):
     again = GroupState(state.row, now_ms, timed_out=False)
     rows = pd.concat(list(operator((key,), iter([{"rows": [b""]}]), again)))
     assert any(rows["topic"]) == fires == (after_ms >= 0)
+
+
+def test_incarnations_after_resets_are_not_given_again_in_the_next_batch():
+    """Resets of a channel begun in this batch move the shard's time; the state must keep that."""
+    made = replace(plan(Rules(LinearLabels())), input_commands=["reset"])
+    operator = ChannelOperator(made)
+    key = operator.keys[0]
+    first = {**RECORD, "headers": [{"key": "label", "value": b"0"}]}
+    reset = {**RECORD, "value": b"{}", "headers": [{"key": "op", "value": b"reset"}]}
+    records = [{**each, "offset": n} for n, each in enumerate([first, reset] * 4)]
+    state = GroupState(None, BEGAN_MS, timed_out=False)
+    list(operator((key,), iter([{"rows": pack(records, made)}]), state))
+    state = GroupState(state.row, BEGAN_MS + 1, timed_out=False)
+    list(operator((key,), iter([{"rows": pack([{**first, "offset": 8}], made)}]), state))
+    shard = decode_shard(StateRow.from_text(*state.row), record_schema(made)).state
+    assert shard.incarnation.tolist() == [BEGAN_MS + 4], "the first four began within four ms"
