@@ -57,12 +57,12 @@ __all__ = ["ChannelRule", "ChannelSettings", "Material", "judge", "judge_part"]
 def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Verdict:
     """Look for every fault; linear in the number of records.
 
-    ``due``: how far commands must be answered by now.
+    ``due``: how far inputs must be worked through and commands answered by now.
     """
     verdict = Verdict(settings.pipeline)
     own, material = own_commands(material, settings)
     asked = judge_commands(verdict, settings, material.commands, material.events, own, due)
-    return judge_part(verdict, settings, material, own, asked)
+    return judge_part(verdict, settings, material, own, asked, due=due)
 
 
 def judge_part(
@@ -73,13 +73,14 @@ def judge_part(
     asked: CommandedChannels,
     few: set[ChannelRule] | None = None,
     fits: Fits | None = None,
+    due: Ends = None,
 ) -> Verdict:
     """Look for faults of some channels, all of whose records are the material.
 
     ``own``: commands in the inputs, ``asked``: what commands explain, ``few``: rules that had few
-    messages (`channel_gaps`); of all channels. ``fits``: see `Homes`.
+    messages (`channel_gaps`); of all channels. ``fits``: see `Homes`. ``due``: see :func:`judge`.
     """
-    work = Judging(settings, material, verdict, asked=asked)
+    work = Judging(settings, material, verdict, due, asked=asked)
     verdict.look(
         inputs=len(material.inputs),
         deliveries=len(material.outputs),

@@ -8,6 +8,7 @@ from typing import Any
 
 from streaming.verify.channel_readings import ChannelLife, Judging, Reading
 from streaming.verify.channel_rejects import Tally
+from streaming.verify.inputs import is_due
 from streaming.verify.records import Record
 
 
@@ -29,10 +30,14 @@ def judge_endings(
         lives = [life, None] if life and work.may_begin_again(channel, life) else [life]
         lives += _begun(work, channel, life)
         drops = settings.of(channel).drop_duplicates
-        held_back = _any_of([_may_be_held(work, tried, records) for tried in lives])
+        # What is not due neither ends an epoch nor fills a gap yet.
+        due = [each for each in records if is_due(each[0].place, work.due)]
+        held_back = _any_of([_may_be_held(work, channel, tried, due) for tried in lives])
         for record, reading in records:
             again = tally.copies[channel, reading.epoch, reading.position] > 1
-            if reading.passes:
+            if not is_due(record.place, work.due):
+                held += 1  # the service may have read it after the outputs were read
+            elif reading.passes:
                 verdict.find("lost", f"{record} has no label, and did not pass")
             elif reading.reason is None and held_back(reading) and not again:
                 held += 1
@@ -81,7 +86,10 @@ def _any_of(tests: list[Callable[[Reading], bool]]) -> Callable[[Reading], bool]
 
 
 def _may_be_held(
-    work: Judging, life: ChannelLife | None, records: list[tuple[Record, Reading]]
+    work: Judging,
+    channel: bytes,
+    life: ChannelLife | None,
+    records: list[tuple[Record, Reading]],
 ) -> Callable[[Reading], bool]:
     """Which of a channel's records may wait: of its epoch, with the next label missing."""
     cycle = work.settings.labels.cycle
@@ -90,9 +98,9 @@ def _may_be_held(
     epochs = [reading.epoch for reading in labelled if reading.reason is None]
     epoch = max([life.epoch if life else 0, *epochs])
     if life and life.epoch == epoch:
-        expected: int | None = work.reached(records[0][1].channel or b"", life)
+        expected: int | None = work.reached(channel, life)
     else:
-        expected = _first(work, life, records, epoch)
+        expected = _first(work, channel, life, epoch)
     if expected is None:
         return lambda reading: reading.epoch == epoch
     following = expected if cycle is None else expected % cycle
@@ -105,11 +113,9 @@ def _may_be_held(
     return lambda reading: missing and reading.epoch == epoch and ahead(reading)
 
 
-def _first(
-    work: Judging, life: ChannelLife | None, records: list[tuple[Record, Reading]], epoch: int
-) -> int | None:
+def _first(work: Judging, channel: bytes, life: ChannelLife | None, epoch: int) -> int | None:
     if not work.settings.first_seen:
         return 0
-    starts = work.starts.get((records[0][1].channel or b"", epoch), {-1: -1})
+    starts = work.starts.get((channel, epoch), {-1: -1})
     latest = max(starts)
     return starts[latest] if latest > (life.incarnation - 1 if life else -1) else None

@@ -119,7 +119,7 @@ def judge_in_parts(
             material = Material(
                 inputs, outputs, found["rejects"], events, commands, found["wanted"]
             )
-            judge_part(verdict, settings, material, own, asked, sorting.few, fits)
+            judge_part(verdict, settings, material, own, asked, sorting.few, fits, due)
             if part_extras is not None:
                 part_extras.finish(verdict)
             if count > 1:
