@@ -23,7 +23,7 @@ from typing import Any
 
 from streaming.arrow.key_text import key_from_json
 from streaming.verify.accounts import REFUSALS
-from streaming.verify.added import number, tail, without
+from streaming.verify.added import number, reject, tail, without
 from streaming.verify.channel_commands import Own, judge_commands, judge_resets, own_commands
 from streaming.verify.channel_endings import judge_endings
 from streaming.verify.channel_gaps import judge_gap_times
@@ -43,7 +43,8 @@ from streaming.verify.channel_readings import (
     starts_in,
     with_unknown_schemas,
 )
-from streaming.verify.channel_rejects import Tally, judge_rejects
+from streaming.verify.channel_rejects import judge_rejects
+from streaming.verify.channel_tally import Tally
 from streaming.verify.channel_wanted import judge_wanted
 from streaming.verify.faults import Verdict
 from streaming.verify.homes import Fits, Homes
@@ -97,7 +98,8 @@ def judge_part(
     }
     delivered = _judge_outputs(work, fits)
     judge_resets(work, own)
-    tally = Tally(readings)
+    said = [reject(record, settings.header_prefix) for record in material.rejects]
+    tally = Tally(material.inputs, readings, said)
     rejected = judge_rejects(work, readings, tally)
     judge_gap_times(work, readings, few)
     judge_wanted(work, readings, rejected)
@@ -116,9 +118,8 @@ def _note_gaps(work: Judging) -> None:
                 for begin, end in ranges
                 for at in range(begin, end)
             )
-        if cycle is not None:
-            stops = work.passed.setdefault(name, {})
-            stops.update(((incarnation, epoch, begin), end) for begin, end in ranges)
+        stops = work.passed.setdefault(name, {})
+        stops.update(((incarnation, epoch, begin), end) for begin, end in ranges)
     for (name, _, epoch), ranges in work.gaps.items():
         work.given_up.setdefault((name, epoch), []).append(ranges)
 

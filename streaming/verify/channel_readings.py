@@ -174,7 +174,7 @@ class Judging:
     position, reason) that were given up as the output refused the record. ``contents``: hashes of
     the inputs that deliveries are of. ``adjacent``: deliveries before which no label is missing.
     ``first_lives``: each channel's first incarnation. ``starts``: see :func:`starts_in`.
-    ``passed``: of cyclic labels, where the gap ends that begins at (incarnation, epoch, position).
+    ``passed``: where the gap of a channel ends that begins at (incarnation, epoch, position).
     ``due``: how far inputs must be worked through by now.
     """
 
@@ -210,7 +210,7 @@ class Judging:
         return self.starts.get((channel, epoch), {}).get(incarnation)
 
     def reached(self, channel: bytes, life: ChannelLife) -> int:
-        """The position that is next in a cycle, behind all gaps that follow the last delivery."""
+        """The position that is next, behind all gaps that follow the last delivery."""
         stops, at = self.passed.get(channel, {}), life.expected
         while (stop := stops.get((life.incarnation, life.epoch, at), at)) > at:
             at = stop

@@ -4,34 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from sequencer.labels import LinearLabels
 from streaming.verify import run
-from streaming.verify.channel import ChannelSettings, Material, judge
+from streaming.verify.channel import Material, judge
 from streaming.verify.faults import Verdict
-from streaming.verify.records import Record
-from tests.streaming.verify.places import PARTITIONS, partition_of
+from tests.streaming.verify.one_channel import SETTINGS, delivered, rejected, sent
 
-SETTINGS = ChannelSettings("p", LinearLabels(), 50, output_partitions=PARTITIONS)
 IN = ("in", 0)
-
-
-def sent(offset, label, epoch=None):
-    headers = (("label", b"%d" % label),) if label is not None else ()
-    headers += (("epoch", b"%d" % epoch),) if epoch is not None else ()
-    return Record(*IN, offset, 1, b"k", b"v%d" % offset, headers)
-
-
-def delivered(record, sequence):
-    added = (("sequence", b"%d" % sequence), ("incarnation", b"9"))
-    where = {"topic": "out", "partition": partition_of(b"k"), "offset": sequence}
-    return replace(record, headers=record.headers + added, **where)
-
-
-def rejected(record, after):
-    names = ("reason", "topic", "partition", "offset", "after")
-    values = (b"duplicate", b"in", b"0", b"%d" % record.offset, b"9/%d" % after)
-    added = tuple((f"reject-{name}", value) for name, value in zip(names, values, strict=True))
-    return replace(record, topic="rejects", headers=record.headers + added)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +27,7 @@ def rejected(record, after):
 def test_what_came_after_the_outputs_were_read_is_held(later, passes):
     """Label 1 is missing: 2 waits, and nobody knows yet what becomes of the later ones."""
     inputs = [sent(0, 0), sent(2, 2), *later]
-    material = Material(inputs, [delivered(inputs[0], 0)], [], [])
+    material = Material(inputs, delivered(inputs[0]), [], [])
     settings = replace(SETTINGS, pass_unlabelled=passes)
     verdict = judge(settings, material, due={IN: 3})
     assert verdict.good, verdict.faults
@@ -58,7 +36,7 @@ def test_what_came_after_the_outputs_were_read_is_held(later, passes):
 
 def test_what_was_due_and_is_nowhere_is_lost():
     inputs = [sent(0, 0), sent(1, 1), sent(2, 2)]
-    material = Material(inputs, [delivered(inputs[0], 0)], [], [])
+    material = Material(inputs, delivered(inputs[0]), [], [])
     assert judge(SETTINGS, material, due={IN: 1}).good
     assert judge(SETTINGS, material, due={IN: 2}).counts == {"lost": 1}
     assert judge(SETTINGS, material).counts == {"lost": 2}
@@ -66,8 +44,8 @@ def test_what_was_due_and_is_nowhere_is_lost():
 
 def test_a_reject_may_name_a_delivery_that_came_after_the_outputs_were_read():
     inputs = [sent(0, 0), sent(1, 1), sent(2, 0)]
-    rejects = [rejected(inputs[2], after=1)]
-    material = Material(inputs, [delivered(inputs[0], 0)], rejects, [])
+    rejects = [rejected(inputs[2], "duplicate", after=1)]
+    material = Material(inputs, delivered(inputs[0]), rejects, [])
     assert judge(SETTINGS, material, due={IN: 1}).good
     assert "wrong-after" in judge(SETTINGS, material, due={IN: 3}).counts
 
