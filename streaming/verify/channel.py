@@ -4,10 +4,11 @@ Faults by name: `bad-output` (the service's headers are missing or no numbers, o
 discipline `label` gave is not the `sequence`, its epoch not the incarnation), `wrong-partition`,
 `hole` (in `sequence`), `repeat`, `rewritten` (one (key, incarnation, sequence) with two contents),
 `unannounced-start` (with labels that begin anywhere: no event says where), `disorder` (labels or
-epochs go back), `overtaken` (a record without a label, by what came after it), `unannounced-gap`,
+epochs go back), `overtaken` (a record without a label, or by one), `unannounced-gap`,
 `early-gap` (before its time), `given-up-delivered`, `after-fin-delivered`, `bad-delivered` (it had
 to be rejected), `invented` (no such input, or altered), `reject-altered`, `reject-repeat`, `lost`,
-`wrong-reason`, `wrong-after`, `wrong-gap` (a reject's), `wrong-notice` (of no event or elsewhere).
+`wrong-reason`, `wrong-after`, `wrong-gap` (a reject's), `wrong-notice` (of no event or elsewhere),
+`bad-event` (unreadable), `event-repeat`, `wrong-event` (a gap that ends elsewhere or overlaps).
 
 Of commands: `unanswered`, `answered-twice`, `invented-answer`, `wrong-answer`, `unasked-gap` and
 `wrong-count` (of labels that an operator gave up), `unexplained-restart` (an incarnation that
@@ -26,6 +27,7 @@ from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import number, reject, tail, without
 from streaming.verify.channel_commands import Own, judge_commands, judge_resets, own_commands
 from streaming.verify.channel_endings import judge_endings
+from streaming.verify.channel_events import judge_events
 from streaming.verify.channel_gaps import judge_gap_times
 from streaming.verify.channel_notices import WORDS, Notices
 from streaming.verify.channel_passing import Passing
@@ -90,6 +92,7 @@ def judge_part(
     )
     readings = with_unknown_schemas(read_all(material.inputs, settings), material, settings)
     _note_gaps(work)
+    judge_events(work)
     work.starts = starts_in(material.events, settings)
     work.retired = {
         (key_from_json(event["channel"]), event["incarnation"])
@@ -150,9 +153,11 @@ def _judge_outputs(work: Judging, fits: Fits | None) -> Counter[Any]:
         homes.take(record, reading.channel)
         if _once(work, record, reading.channel, added):
             delivered[stripped.content] += 1
-            passing.take(record, stripped, reading)
-            work.contents[reading.channel, added[1], added[0]] = hash(stripped.content)
+            name = (reading.channel, added[1], added[0])
+            work.contents[name] = hash(stripped.content)
             _follow(work, record, reading, added)
+            follows, begins = name in work.adjacent, added[0] == 0
+            passing.take(record, stripped, reading, follows=follows, begins=begins)
     homes.finish()
     verdict.look(notices=len(notices.seen))
     return delivered
