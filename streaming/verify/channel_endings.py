@@ -51,10 +51,10 @@ class Leftovers:
         default_factory=lambda: defaultdict(lambda: defaultdict(lambda: array("q")))
     )
 
-    def behind(self, channel: bytes, left: Left) -> array[int] | None:
+    def behind(self, channel: bytes, leftover: Left) -> array[int] | None:
         """Return the delivered positions of later inputs; None where no order is known."""
-        source, positions = left.record.place[:2], self.positions[channel]
-        return None if positions.keys() - {source} else positions[source][left.delivered :]
+        source, positions = leftover.record.place[:2], self.positions[channel]
+        return None if positions.keys() - {source} else positions[source][leftover.delivered :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +114,12 @@ def _judge_channel(work: Judging, channel: bytes, leftovers: Leftovers, tally: T
     lives = [life, None] if life and work.may_begin_again(channel, life) else [life]
     lives += _begun(work, channel, life)
     cyclic = work.settings.labels.cycle is not None
-    left = Counter(each.label for each in records)
-    copied = {each for each in left if tally.taken((channel, *each)) > left[each]}
-    past: set[Left] = set()  # perhaps of the past; ``gone``: for certain
-    gone: set[Left] = set()
+    counts = Counter(each.label for each in records)
+    copied = {each for each in counts if tally.taken((channel, *each)) > counts[each]}
+    past: set[Left] = set()  # perhaps of the past; ``outdated``: for certain
+    outdated: set[Left] = set()
     if drops and cyclic:
-        past, gone = _of_the_past(work, channel, lives, leftovers)
+        past, outdated = _of_the_past(work, channel, lives, leftovers)
     elif drops:
         past = {each for each in records if each.label in copied}
     # What is not due neither ends an epoch nor fills a gap yet.
@@ -133,7 +133,9 @@ def _judge_channel(work: Judging, channel: bytes, leftovers: Leftovers, tally: T
         waits = any(frontier.may_hold(reading) for frontier in frontiers)
         if reading.passes:
             work.verdict.find("lost", f"{record} has no label, and did not pass")
-        elif reading.reason is None and waits and each.label not in waiting and each not in gone:
+        elif (
+            reading.reason is None and waits and each.label not in waiting and each not in outdated
+        ):
             waiting.add(each.label)
         elif drops and reading.reason is None and (each in past or each.label in waiting):
             dropped += 1
@@ -179,12 +181,12 @@ def _begun(work: Judging, channel: bytes, life: ChannelLife | None) -> list[Chan
 
 
 def _frontier(
-    work: Judging, channel: bytes, life: ChannelLife | None, left: list[Reading]
+    work: Judging, channel: bytes, life: ChannelLife | None, readings: list[Reading]
 ) -> Frontier:
-    """Where a channel waits after this life; ``left``: what of it went nowhere."""
+    """Where a channel waits after this life; ``readings``: of what went nowhere."""
     cycle = work.settings.labels.cycle
     # A higher epoch takes over at its arrival, also where its first label is missing.
-    labelled = [reading for reading in left if not reading.passes]
+    labelled = [reading for reading in readings if not reading.passes]
     epochs = [reading.epoch for reading in labelled if reading.reason is None]
     epoch = max([life.epoch if life else 0, *epochs])
     if life and life.epoch == epoch:
@@ -192,7 +194,7 @@ def _frontier(
     else:
         expected = _first(work, channel, life, epoch)
     following = expected if expected is None or cycle is None else expected % cycle
-    missing = following not in {each.position for each in left if each.epoch == epoch}
+    missing = following not in {each.position for each in readings if each.epoch == epoch}
     return Frontier(epoch, following, cycle, missing)
 
 
@@ -216,17 +218,17 @@ def _of_the_past(
         unsure_last |= reached > life.expected
         unsure_last |= any(first <= least < stop for first, stop in gaps)
         unsure |= any(stop > least - window for _, stop in gaps)
-    past, gone = set(), set()
+    past, outdated = set(), set()
     for each in leftovers.of[channel]:
         behind = leftovers.behind(channel, each)
         if behind is None:
             past.add(each)
         elif len(behind) > window or any((reached - at - 1) % cycle >= window for at in behind):
-            gone.add(each)
+            outdated.add(each)
             past.add(each)
         elif unsure if behind else unsure_last:
             past.add(each)
-    return past, gone
+    return past, outdated
 
 
 def _first(work: Judging, channel: bytes, life: ChannelLife | None, epoch: int) -> int | None:
