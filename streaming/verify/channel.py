@@ -4,10 +4,11 @@ Faults by name: `bad-output` (the service's headers are missing or no numbers, o
 discipline `label` gave is not the `sequence`, its epoch not the incarnation), `wrong-partition`,
 `hole` (in `sequence`), `repeat`, `rewritten` (one (key, incarnation, sequence) with two contents),
 `unannounced-start` (with labels that begin anywhere: no event says where), `disorder` (labels or
-epochs go back), `overtaken` (a record without a label, by what came after it), `unannounced-gap`,
+epochs go back), `overtaken` (a record without a label, or by one), `unannounced-gap`,
 `early-gap` (before its time), `given-up-delivered`, `after-fin-delivered`, `bad-delivered` (it had
 to be rejected), `invented` (no such input, or altered), `reject-altered`, `reject-repeat`, `lost`,
-`wrong-reason`, `wrong-after`, `wrong-gap` (a reject's), `wrong-notice` (of no event or elsewhere).
+`wrong-reason`, `wrong-after`, `wrong-gap` (a reject's), `wrong-notice` (of no event or elsewhere),
+`bad-event` (unreadable), `event-repeat`, `wrong-event` (a gap that ends elsewhere or overlaps).
 
 Of commands: `unanswered`, `answered-twice`, `invented-answer`, `wrong-answer`, `unasked-gap` and
 `wrong-count` (of labels that an operator gave up), `unexplained-restart` (an incarnation that
@@ -23,9 +24,10 @@ from typing import Any
 
 from streaming.arrow.key_text import key_from_json
 from streaming.verify.accounts import REFUSALS
-from streaming.verify.added import number, tail, without
+from streaming.verify.added import number, reject, tail, without
 from streaming.verify.channel_commands import Own, judge_commands, judge_resets, own_commands
 from streaming.verify.channel_endings import judge_endings
+from streaming.verify.channel_events import judge_events
 from streaming.verify.channel_gaps import judge_gap_times
 from streaming.verify.channel_notices import WORDS, Notices
 from streaming.verify.channel_passing import Passing
@@ -43,7 +45,8 @@ from streaming.verify.channel_readings import (
     starts_in,
     with_unknown_schemas,
 )
-from streaming.verify.channel_rejects import Tally, judge_rejects
+from streaming.verify.channel_rejects import judge_rejects
+from streaming.verify.channel_tally import Tally
 from streaming.verify.channel_wanted import judge_wanted
 from streaming.verify.faults import Verdict
 from streaming.verify.homes import Fits, Homes
@@ -57,12 +60,12 @@ __all__ = ["ChannelRule", "ChannelSettings", "Material", "judge", "judge_part"]
 def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Verdict:
     """Look for every fault; linear in the number of records.
 
-    ``due``: how far commands must be answered by now.
+    ``due``: how far inputs must be worked through and commands answered by now.
     """
     verdict = Verdict(settings.pipeline)
     own, material = own_commands(material, settings)
     asked = judge_commands(verdict, settings, material.commands, material.events, own, due)
-    return judge_part(verdict, settings, material, own, asked)
+    return judge_part(verdict, settings, material, own, asked, due=due)
 
 
 def judge_part(
@@ -73,13 +76,14 @@ def judge_part(
     asked: CommandedChannels,
     few: set[ChannelRule] | None = None,
     fits: Fits | None = None,
+    due: Ends = None,
 ) -> Verdict:
     """Look for faults of some channels, all of whose records are the material.
 
     ``own``: commands in the inputs, ``asked``: what commands explain, ``few``: rules that had few
-    messages (`channel_gaps`); of all channels. ``fits``: see `Homes`.
+    messages (`channel_gaps`); of all channels. ``fits``: see `Homes`. ``due``: see :func:`judge`.
     """
-    work = Judging(settings, material, verdict, asked=asked)
+    work = Judging(settings, material, verdict, due, asked=asked)
     verdict.look(
         inputs=len(material.inputs),
         deliveries=len(material.outputs),
@@ -88,6 +92,7 @@ def judge_part(
     )
     readings = with_unknown_schemas(read_all(material.inputs, settings), material, settings)
     _note_gaps(work)
+    judge_events(work)
     work.starts = starts_in(material.events, settings)
     work.retired = {
         (key_from_json(event["channel"]), event["incarnation"])
@@ -96,7 +101,8 @@ def judge_part(
     }
     delivered = _judge_outputs(work, fits)
     judge_resets(work, own)
-    tally = Tally(readings)
+    said = [reject(record, settings.header_prefix) for record in material.rejects]
+    tally = Tally(material.inputs, readings, said)
     rejected = judge_rejects(work, readings, tally)
     judge_gap_times(work, readings, few)
     judge_wanted(work, readings, rejected)
@@ -115,9 +121,8 @@ def _note_gaps(work: Judging) -> None:
                 for begin, end in ranges
                 for at in range(begin, end)
             )
-        if cycle is not None:
-            stops = work.passed.setdefault(name, {})
-            stops.update(((incarnation, epoch, begin), end) for begin, end in ranges)
+        stops = work.passed.setdefault(name, {})
+        stops.update(((incarnation, epoch, begin), end) for begin, end in ranges)
     for (name, _, epoch), ranges in work.gaps.items():
         work.given_up.setdefault((name, epoch), []).append(ranges)
 
@@ -148,9 +153,11 @@ def _judge_outputs(work: Judging, fits: Fits | None) -> Counter[Any]:
         homes.take(record, reading.channel)
         if _once(work, record, reading.channel, added):
             delivered[stripped.content] += 1
-            passing.take(record, stripped, reading)
-            work.contents[reading.channel, added[1], added[0]] = hash(stripped.content)
+            name = (reading.channel, added[1], added[0])
+            work.contents[name] = hash(stripped.content)
             _follow(work, record, reading, added)
+            follows, begins = name in work.adjacent, added[0] == 0
+            passing.take(record, stripped, reading, follows=follows, begins=begins)
     homes.finish()
     verdict.look(notices=len(notices.seen))
     return delivered

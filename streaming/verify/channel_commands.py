@@ -138,10 +138,10 @@ def judge_commands(
     waiting = unanswered(verdict, list(commands), due)
     asked = CommandedChannels()
     for command in commands:
-        if command.absent is not None:
+        if command.absent is not None and command.done:
             line, ends = command.absent
             asked.not_coming.setdefault(line, []).append(ends)
-        elif command.acts:
+        elif command.absent is None and command.acts:
             (asked.reset if command.op == "reset" else asked.passed).add(command.channel)
     _judge_gaps(verdict, events, commands, asked, complete=not waiting)
     return asked

@@ -33,6 +33,7 @@ from streaming.places import Place
 from streaming.verify.added import reject, without, without_reject
 from streaming.verify.channel import judge_part
 from streaming.verify.channel_commands import judge_commands, own_op, read_own
+from streaming.verify.channel_events import read_event
 from streaming.verify.channel_gaps import rules_with_few
 from streaming.verify.channel_notices import WORDS
 from streaming.verify.channel_readings import ChannelRule, ChannelSettings, Material
@@ -104,6 +105,8 @@ def judge_in_parts(
         sorting = _Sorting(settings, parts, count)
         commands, own_records = sorting.sort(feed)
         settings = replace(settings, records=sorting.messages)
+        for where in sorting.unreadable:
+            verdict.find("bad-event", f"{where} is not an event of a channel")
         own = read_own(own_records, settings)
         asked = judge_commands(verdict, settings, commands, sorting.telling, own, due)
         fits: Fits = {}
@@ -119,7 +122,7 @@ def judge_in_parts(
             material = Material(
                 inputs, outputs, found["rejects"], events, commands, found["wanted"]
             )
-            judge_part(verdict, settings, material, own, asked, sorting.few, fits)
+            judge_part(verdict, settings, material, own, asked, sorting.few, fits, due)
             if part_extras is not None:
                 part_extras.finish(verdict)
             if count > 1:
@@ -130,10 +133,10 @@ def judge_in_parts(
 class _Sorting:
     """Puts records into the part of their channel.
 
-    ``common``: events of no channel, ``telling``: those about commands, ``ends``: how far
-    commands and inputs were read. ``few``: rules that had few messages, which a part does not show;
-    None of one part. ``messages``: how many were read. A reject that has lost its value, and its
-    channel with it, waits for the input that it names.
+    ``common``: events of no channel, ``telling``: those about commands, ``unreadable``: where none
+    could be read, ``ends``: how far commands and inputs were read. ``few``: rules that had few
+    messages, which a part does not show; None of one part. ``messages``: how many were read. A
+    reject that has lost its value, and its channel with it, waits for the input that it names.
     """
 
     def __init__(self, settings: ChannelSettings, parts: Parts, count: int) -> None:
@@ -143,6 +146,7 @@ class _Sorting:
         self.telling: list[dict[str, Any]] = []
         self.ends: dict[tuple[str, int], int] = {}
         self.nameless: defaultdict[Place, list[Record]] = defaultdict(list)
+        self.unreadable: list[str] = []
         self.messages = 0
         self.few: set[ChannelRule] | None = None
         self._rule_of = lru_cache(RULES_KNOWN)(settings.of)
@@ -200,7 +204,10 @@ class _Sorting:
     def _take_event(self, record: Record) -> None:
         if not record.value:
             return
-        event = _parsed(record)
+        event = read_event(record)
+        if event is None:
+            self.unreadable.append(str(record))
+            return
         is_gap = event.get("event") == "gap" and event.get("reason") == "operator"
         if is_gap or event.get("event") in (DONE, REFUSED):
             self.telling.append(event)

@@ -16,11 +16,13 @@ from streaming.places import Place
 from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import Reject
 from streaming.verify.channel_readings import Judging, Name, Reading
+from streaming.verify.channel_tally import LATER, Tally, given_up
+from streaming.verify.inputs import is_due
 from streaming.verify.records import Record
 
 AFTER = re.compile(rb"([0-9]{1,19})/([0-9]{1,19})")
-LATER = ("after-fin", "reset", *REFUSALS)
-"""Reasons of records that may have waited before they were rejected."""
+EARLY = ("duplicate", "outside-window", "buffer-full")
+"""Reasons that depend on how far the channel was when the record came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,15 @@ class Claim:
         return bool(before) and (all(before) if surely else any(before))
 
 
-def judge_places(work: Judging, claims: Sequence[Claim]) -> None:
-    """Hold the headers `reject-after` and `reject-gap` of all rejects against the other topics."""
+def judge_places(
+    work: Judging, claims: Sequence[Claim], readings: Sequence[Reading], tally: Tally
+) -> None:
+    """Hold the headers `reject-after` and `reject-gap` of all rejects against the other topics.
+
+    ``readings``: of all inputs.
+    """
     named = [(claim, _named(claim.said.after)) for claim in claims]
-    sources = _sources(work, named)
+    sources, shown = _sources(work, named, readings)
     for claim, numbers in named:
         if claim.said.after is None:
             _judge_first(work, claim, sources)
@@ -56,6 +63,9 @@ def judge_places(work: Judging, claims: Sequence[Claim]) -> None:
             work.verdict.find("wrong-after", f"{claim.where}: {what}")
         else:
             _judge_after(work, claim, (claim.reading.channel, *numbers), sources)
+        name = (claim.reading.channel or b"", *(numbers or (-1, -1)))
+        if claim.said.reason in EARLY and (numbers is None or name in shown):
+            _judge_frontier(work, claim, shown.get(name), tally)
     gaps = _gaps(work, {claim.said.gap for claim in claims} - {None})
     for claim in claims:
         if wrong := _fault_of_gap(work, claim, gaps):
@@ -68,9 +78,15 @@ def _named(after: bytes | None) -> tuple[int, int] | None:
 
 
 def _sources(
-    work: Judging, named: Iterable[tuple[Claim, tuple[int, int] | None]]
-) -> dict[Name, list[Place]]:
-    """The places of the inputs that deliveries may be of: those that are named, and the next."""
+    work: Judging,
+    named: Iterable[tuple[Claim, tuple[int, int] | None]],
+    readings: Sequence[Reading],
+) -> tuple[dict[Name, list[Place]], dict[Name, Reading]]:
+    """The places of the inputs that deliveries may be of: those that are named, and the next.
+
+    Returned are also the readings of these.
+    """
+    shown: dict[Name, Reading] = {}
     wanted: dict[int, list[Name]] = defaultdict(list)
     found: dict[Name, list[Place]] = {}
     for claim, numbers in named:
@@ -80,10 +96,11 @@ def _sources(
             if name in work.contents and name not in found:
                 found[name] = []
                 wanted[work.contents[name]].append(name)
-    for record in work.material.inputs if wanted else ():
+    for record, reading in zip(work.material.inputs, readings, strict=True) if wanted else ():
         for name in wanted.get(hash(record.content), ()):
             found[name].append(record.place)
-    return found
+            shown[name] = reading
+    return found, shown
 
 
 def _judge_after(work: Judging, claim: Claim, name: Name, sources: dict[Name, list[Place]]) -> None:
@@ -93,6 +110,8 @@ def _judge_after(work: Judging, claim: Claim, name: Name, sources: dict[Name, li
     """
     channel, incarnation, sequence = name
     what = f"{claim.where}: delivery {incarnation}/{sequence} of its channel"
+    if name not in work.contents and not is_due(claim.source.place, work.due):
+        return  # the outputs may have been read before that delivery
     if name not in work.contents:
         work.verdict.find("wrong-after", f"{what} is not there")
     elif claim.said.reason not in LATER and not claim.behind(sources[name], surely=False):
@@ -114,6 +133,37 @@ def _judge_first(work: Judging, claim: Claim, sources: dict[Name, list[Place]]) 
     if name in work.adjacent and claim.behind(sources[name], surely=True):
         witness = f"{claim.where}: it names no delivery, and {first}/0 was one before it"
         work.verdict.find("wrong-after", witness)
+
+
+def _judge_frontier(work: Judging, claim: Claim, after: Reading | None, tally: Tally) -> None:
+    """How far the channel was when the record came fits the reason: it was behind ``after``.
+
+    Nothing that is next is rejected for its label, nor what is no farther than the window.
+    """
+    reading, reason, cycle = claim.reading, claim.said.reason, work.settings.labels.cycle
+    if reading.reason is not None or reading.passes or (after is not None and after.passes):
+        return
+    channel, epoch = reading.channel or b"", reading.epoch
+    is_begun = after is not None and after.epoch == epoch
+    if not is_begun and work.settings.first_seen:
+        return  # nobody knows where it begins
+    ahead = reading.position - (after.position + 1 if after is not None and is_begun else 0)
+    ahead = ahead if cycle is None else ahead % cycle
+    near = ahead <= work.settings.of(channel).window
+    if after is not None and after.epoch > epoch:
+        wrong = True  # it is of an epoch that is over
+    elif reason == "outside-window":
+        wrong = near
+    elif reason == "buffer-full":
+        wrong = ahead <= 0
+    else:
+        only = cycle is not None and near and tally.copies[channel, epoch, reading.position] == 1
+        wrong = (ahead == 0 or only) and not given_up(work, reading)
+    if wrong:
+        where = f"{ahead} ahead of" if ahead > 0 else "below" if ahead else "at"
+        behind = (claim.said.after or b"no delivery").decode()
+        witness = f"{claim.where}: {reason} does not fit {where} the label behind {behind}"
+        work.verdict.find("wrong-reason", witness)
 
 
 def _gaps(work: Judging, ids: set[bytes | None]) -> dict[bytes, dict[str, Any]]:

@@ -15,6 +15,7 @@ from streaming.arrow.key_text import key_from_json
 from streaming.settings.fields import ValueField
 from streaming.verify.added import reject
 from streaming.verify.faults import Verdict
+from streaming.verify.inputs import Ends
 from streaming.verify.records import Record
 from streaming.verify.values import Registered, said_of, schema_of
 
@@ -173,12 +174,14 @@ class Judging:
     position, reason) that were given up as the output refused the record. ``contents``: hashes of
     the inputs that deliveries are of. ``adjacent``: deliveries before which no label is missing.
     ``first_lives``: each channel's first incarnation. ``starts``: see :func:`starts_in`.
-    ``passed``: of cyclic labels, where the gap ends that begins at (incarnation, epoch, position).
+    ``passed``: where the gap of a channel ends that begins at (incarnation, epoch, position).
+    ``due``: how far inputs must be worked through by now.
     """
 
     settings: ChannelSettings
     material: Material
     verdict: Verdict
+    due: Ends = None
     lives: dict[bytes, ChannelLife] = field(default_factory=dict)
     gaps: dict[tuple[bytes, int, int], list[tuple[int, int]]] = field(default_factory=dict)
     given_up: dict[tuple[bytes, int], list[list[tuple[int, int]]]] = field(default_factory=dict)
@@ -207,7 +210,7 @@ class Judging:
         return self.starts.get((channel, epoch), {}).get(incarnation)
 
     def reached(self, channel: bytes, life: ChannelLife) -> int:
-        """The position that is next in a cycle, behind all gaps that follow the last delivery."""
+        """The position that is next, behind all gaps that follow the last delivery."""
         stops, at = self.passed.get(channel, {}), life.expected
         while (stop := stops.get((life.incarnation, life.epoch, at), at)) > at:
             at = stop

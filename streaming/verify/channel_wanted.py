@@ -65,7 +65,7 @@ def _read(work: Judging, record: Record) -> Wanted | None:
         line = key_from_json(said["channel"]), int(said["epoch"])
         first, stop = _range(work, said)
         is_whole = set(said) == FIELDS and 1 <= said["try"] <= TRIES_MAX and line[0] == record.key
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         is_whole = False
     if not is_whole or not 0 <= first < stop:
         work.verdict.find("bad-wanted", f"{record} asks for no run of labels")
@@ -167,6 +167,7 @@ def _judge_not_coming(work: Judging) -> None:
     turns = (0,) if cycle is None else (-cycle, 0, cycle)
     for name, ranges in work.asked.not_coming.items():
         ends = [_range(work, each) for each in ranges]
+        ends = [(first, stop) for first, stop in ends if first >= 0]
         said[name] = [(first + turn, stop + turn) for first, stop in ends for turn in turns]
     gaps = announced(work.material.events, work.settings, len(work.material.inputs))
     for (channel, _, epoch, reason), given_up in gaps.items():
@@ -190,7 +191,7 @@ def read_answer(command: Command, said: Mapping[str, Any]) -> tuple[Line, Mappin
             return None
         line = key_from_json(said["channel"]), int(said["epoch"])
         ends = {"from": said["from"], "to": said["to"]}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):  # an infinite epoch
         return None
     command.op = NOT_COMING
     return line, ends

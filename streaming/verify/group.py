@@ -45,7 +45,7 @@ from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.group_deliveries import GroupDeliveries
 from streaming.verify.group_notices import CHANGED, judge_notices
-from streaming.verify.group_places import judge_places, judge_removals
+from streaming.verify.group_places import judge_absences, judge_places, judge_removals
 from streaming.verify.group_stamps import StampJudge
 from streaming.verify.histories import text
 from streaming.verify.inputs import is_due
@@ -136,6 +136,7 @@ class _Judge(Evidence):
         places = (each.origin for each in self.rejects if each.reason in ABSENT)
         absent = [found for place in places if (found := self.inputs.find(place)) is not None]
         judge_removals(verdict, self.groups, begun, deliveries.names, self.inputs, of, absent)
+        judge_absences(verdict, self.groups, deliveries.names, self.inputs, of, absent)
         lines = SenderLines(verdict, self.inputs, self.of, unsure)
         lines.judge(
             deliveries.in_order(),

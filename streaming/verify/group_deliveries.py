@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from streaming.verify.added import number
+from streaming.verify.added import NUMBER_MAX, number
 from streaming.verify.columns import Column
 from streaming.verify.evidence import find_two_contents
 from streaming.verify.faults import Verdict
@@ -221,4 +221,4 @@ def _is_stamp(shown: Any) -> bool:
         return False
     first, second, stamp = shown
     names = isinstance(first, str) and isinstance(second, str)
-    return names and first < second and stamp >= 0
+    return names and first < second and 0 <= stamp <= NUMBER_MAX

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -120,6 +121,39 @@ def judge_removals(
                 witness = f"{inputs.where(of[message])} was delivered, behind {end.command.where}"
                 verdict.find("sender-order", f"{witness}, which had removed its group")
     _judge_absent(verdict, inputs, absent, behind)
+
+
+def judge_absences(
+    verdict: Verdict,
+    groups: Mapping[bytes, Group],
+    names: Names,
+    inputs: Inputs,
+    of: Column,
+    absent: Iterable[int],
+) -> None:
+    """A group that was never removed stays; one version of a group has no removal within.
+
+    ``absent``: see :func:`judge_removals`. What a partition has of a group around such an input
+    says whether the group was there.
+    """
+    lines: dict[tuple[int, bytes], list[tuple[int, int]]] = {}
+    asked = [(inputs.partition[one], inputs.headers[one][0][1] or b"", one) for one in absent]
+    lines.update(((partition, name), []) for partition, name, _ in asked)
+    for message, (name, version, _) in paced(enumerate(names) if asked else ()):
+        line = lines.get((inputs.partition[of[message]], name)) if of[message] >= 0 else None
+        if line is not None:
+            line.append((inputs.offset[of[message]], version))
+    for line in lines.values():
+        line.sort()
+    for partition, name, record in asked:
+        line = lines[partition, name]
+        behind = bisect_left(line, (inputs.offset[record], -1))
+        before, after = line[:behind][-1:], line[behind:][:1]
+        never = not groups.get(name, Group()).removed
+        if before and (never or (after and before[0][1] == after[0][1])):
+            witness = f"{inputs.where(record)} was rejected, as if its group were not there"
+            there = f"at offset {before[0][0]} it was, and it was not removed since"
+            verdict.find("wrong-reason", f"{witness}: {there}")
 
 
 def _judge_absent(

@@ -37,6 +37,13 @@ from streaming.verify.values import Registered
 RELOOK_SECONDS = 1.0
 SAID_SECONDS = 30.0
 """Between two lines about what is done, where nobody looks at a terminal."""
+OF_CHANNELS = frozenset(
+    {
+        "lost", "unanswered", "wrong-count", "wrong-after", "wrong-notice",
+        # A batch in parts shows deliveries before rejects, and both before events.
+        "unannounced-gap", "unannounced-start", "wrong-reason", "wrong-gap", "unfounded-gap",
+    }
+)  # fmt: skip
 OF_COMMANDS = frozenset({"unfinished", "missing-event", "unanswered", "bad-cause", "wrong-notice"})
 
 
@@ -299,7 +306,7 @@ JUDGES = {
         ("channel", "label"),
         Judge(
             _judge_channel,
-            frozenset({"lost", "unanswered", "wrong-count", "wrong-after", "wrong-notice"}),
+            OF_CHANNELS,
         ),
     ),
     "group": Judge(_judge_group, OF_COMMANDS),
