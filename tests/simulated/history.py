@@ -92,6 +92,8 @@ class History:
         self.pipeline = {**PIPELINES, **OTHERS, **kinds.PIPELINES}[self.discipline](
             rng, folder if lockable else "", self.span
         )
+        if self.kinds.forgotten_ms is not None:
+            kinds.forget(self.pipeline, self.kinds.forgotten_ms)
         part = aim.part or setting.choice(PARTS)
         new = {"part_records_max": part, "sync": synced}
         new |= {"progress": PROGRESS} if self.kinds.marks else {}

@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sequencer import LinearLabels
 from sequencer.channels import Skip, Wait
 from streaming.verify import channel
 from tests.simulated.outages import power_cut
-from tests.simulated.pipelines import MORE_TOPICS, PARTITIONS, asking
+from tests.simulated.pipelines import MORE_TOPICS, PARTITIONS, asking, judged
 from tests.simulated.spark import Driver
+from tests.simulated.world import BEGAN_MS
 
+YEARS_LATER_MS = BEGAN_MS + 10**12
 FROM, UNTIL = 3_000_000, 4_000_000
 BESIDE_REFUSALS_FROM = 5_000_000
 """From this seed on histories have these kinds, and Kafka refuses some records, too."""
+FORGETTING_FROM = 6_000_000
+"""From this seed on names are forgotten, besides, that were not used for a second or some."""
+FORGOTTEN_MS = (200, 1_000, 1_000, 5_000)
 HELD_MAX = (10_000, 10_000, 3)
 LOST_SECONDS = (0.5, 3.0, 10.0)
 
@@ -27,7 +33,8 @@ class Kinds:
     ``tries``: how often a task may fail (`spark.task.maxFailures`). ``decisions``: whether power
     cuts may take `decisions.json`. ``retained``: how many entries of its logs Spark keeps, None for
     all. ``marks``: whether progress marks are written. ``rules``: whether channels have other rules
-    after a restart.
+    after a restart. ``forgotten_ms``: when unused names of groups and multicasts are forgotten, None
+    for not at all.
     """
 
     tries: int = 1
@@ -35,6 +42,7 @@ class Kinds:
     retained: int | None = None
     marks: bool = False
     rules: bool = False
+    forgotten_ms: int | None = None
 
 
 SURELY = {
@@ -43,6 +51,7 @@ SURELY = {
     "purged": Kinds(retained=2),
     "marks": Kinds(marks=True),
     "rules": Kinds(rules=True),
+    "forgetting": Kinds(forgotten_ms=1_000),
 }
 """What a history has that is aimed at one of them."""
 
@@ -54,13 +63,14 @@ def drawn(seed, wanted):
     if not (FROM <= seed < UNTIL or seed >= BESIDE_REFUSALS_FROM):
         return Kinds()
     rng = random.Random(f"kinds {seed}")
-    return Kinds(
+    made = Kinds(
         tries=rng.choice([1, 2, 4, 4]),
         decisions=rng.random() < 0.7,
         retained=rng.choice([None, 2, 2, 3, 5]),
         marks=rng.random() < 0.4,
         rules=rng.random() < 0.25,
     )
+    return replace(made, forgotten_ms=rng.choice(FORGOTTEN_MS)) if seed >= FORGETTING_FROM else made
 
 
 # --- Workers of which the driver loses sight.
@@ -211,6 +221,19 @@ def changed_faults(records, finished):
     topics = (outputs, records["rejects"], events, records["commands"], records["wanted"])
     verdict = channel.judge(settings, channel.Material(inputs, *topics))
     return [str(fault) for fault in verdict.faults]
+
+
+# --- Names that are forgotten.
+
+
+def forget(pipeline, after_ms):
+    """Have groups and multicasts forget unused names after this time; the judge knows no moments."""
+    if pipeline.plan.discipline == "channel":
+        return
+    pipeline.plan = replace(pipeline.plan, retire_after_ms=after_ms)
+    judge_topics, settings = pipeline.faults_of.args
+    settings = replace(settings, retire_after_ms=after_ms, now_ms=YEARS_LATER_MS)
+    pipeline.faults_of = partial(judged, judge_topics, settings)
 
 
 CHANGING = "changing"
