@@ -11,6 +11,7 @@ from streaming.arrow.key_text import escaped
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import client_settings, connection
+from streaming.verify.header_names import read_all_names
 
 READ_SECONDS_MAX = 3600
 QUIET_SECONDS_MAX = 60
@@ -61,6 +62,7 @@ class Topics:
 
         self.progress = progress
         connection.wait_for_kafka(config)
+        read_all_names()
         try:
             self._consumer = KafkaConsumer(
                 **client_settings.kafka_python(config),
