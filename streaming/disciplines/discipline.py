@@ -26,7 +26,7 @@ CUT = "-"
 
 
 def listed_in(reports: Iterable[str]) -> int:
-    """Return how many of each shard's longest waits reports have at least, if so many wait."""
+    """Return how many of each shard's longest waits the reports have, or all if these are fewer."""
     return min((int(each.partition(CUT)[2]) for each in reports if CUT in each), default=LISTED_MAX)
 
 
