@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from operator import methodcaller
 from typing import Any
 
 from streaming.errors import SequencerError
+
+HEADERS = methodcaller("headers")
+"""confluent-kafka returns headers that it could not read, half made, beside its error. Python's
+interpreter looks for that error only the first times; called from C, it always does."""
 
 
 def is_header_name(name: object) -> bool:
@@ -21,7 +26,7 @@ def is_header_name(name: object) -> bool:
 def headers_of(message: Any) -> tuple[tuple[str, bytes | None], ...]:
     """Return the headers of confluent-kafka's message; SequencerError if it cannot read a name."""
     try:
-        return tuple(message.headers() or ())
+        return tuple(HEADERS(message) or ())
     except (SystemError, UnicodeDecodeError) as error:  # asked again, it would end the process
         raise SequencerError(
             f"{message.topic()}/{message.partition()}@{message.offset()} has a header whose name "
