@@ -11,7 +11,7 @@ from streaming.arrow.key_text import escaped
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import client_settings, connection
-from streaming.verify.header_names import read_all_names
+from streaming.wire.header_names import read_all_names
 
 READ_SECONDS_MAX = 3600
 QUIET_SECONDS_MAX = 60

@@ -44,6 +44,7 @@ NAMES = {
     "kafka.protocol.frame:KafkaBytes.tell": None,
     "kafka.protocol.parser:KafkaBytes": None,
     "kafka.protocol.parser:KafkaProtocol.receive_bytes": ["self", "data"],
+    "kafka.record.default_records:DefaultRecordBatch._read_msg": ["self"],
 }
 """Each with its first parameters, where they matter."""
 
