@@ -128,7 +128,9 @@ def test_offsets_far_ahead_of_one_that_is_not_finished_pause_the_partition(broke
     with Reader(broker, topic, handle, workers=2, **settings) as reader:
         (why,) = until(lambda: list(reader.parallel.paused.values()), "the limit")
         assert re.fullmatch("10 were read from offset [01] on, which is not finished", why)
-        until(lambda: [each.key for each in reader.parallel.running] == [b"b"], "the one that waits")
+        until(
+            lambda: [each.key for each in reader.parallel.running] == [b"b"], "the one that waits"
+        )
         assert reader.consumer.complete_until() == 100
         until(lambda: committed(broker, topic, topic) == [1], "the prefix")
         until(lambda: len(handled.ended()) >= 9, "those that were read")
