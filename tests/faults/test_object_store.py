@@ -99,7 +99,7 @@ def test_the_newer_of_two_copies_goes_on(traffic):
     with Service(traffic.config) as first:
         first.until(traffic.done, LIMIT_S)
         with Service(traffic.config) as second:
-            second.until(lambda: "pipeline running" in second.said(), LIMIT_S)
+            second.until(lambda: "pipelines running" in second.said(), LIMIT_S)
             traffic.send(20)
             assert first.wait(LIMIT_S) == 1, first.said()
             assert "Another copy of this service" in first.said()
