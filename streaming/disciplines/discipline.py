@@ -22,7 +22,7 @@ Described = list[dict[str, Any]]
 LISTED_MAX = 1_000
 """The most waiting keys of each shard that batches report, the longest waits first."""
 CUT = "-"
-"""In a report that lists fewer, as its keys are large, before their number."""
+"""Stands before the number of keys, in a report that lists fewer because its keys are large."""
 
 
 def listed_in(reports: Iterable[str]) -> int:

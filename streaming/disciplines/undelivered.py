@@ -179,11 +179,7 @@ class Dropping(LeavingOut):
 
     def _message(self, work: Work, name: Name) -> _Message:
         """Return what a delivery is of."""
-        record, is_notice, first = (
-            self.core.origin(work, name),
-            self.core.is_notice(work, name),
-            None,
-        )
+        record, is_notice = self.core.origin(work, name), self.core.is_notice(work, name)
         rows = work.records if record >= 0 else work.commands
         row = rows.slice(record if record >= 0 else len(rows) + record, 1).to_pylist()[0]
         first = None

@@ -34,11 +34,8 @@ def read_all_names() -> None:
         try:
             return strict(batch)
         except UnicodeDecodeError:
-            whole, batch._buffer = batch._buffer, _Batch(batch._buffer)  # noqa: SLF001
-            try:
-                return strict(batch)
-            finally:
-                batch._buffer = whole  # noqa: SLF001
+            batch._buffer = _Batch(batch._buffer)  # noqa: SLF001  (for all records that follow)
+            return strict(batch)
 
     read.reads_all_names = True  # type: ignore[attr-defined]
     DefaultRecordBatch._read_msg = read  # noqa: SLF001

@@ -38,9 +38,9 @@ class Limits:
     """What one party keeps at most; what goes beyond is refused before it takes effect.
 
     `entries_max`: in one queue, room reserved by blocks included; notices of destructions find room
-    beyond it. `nodes_max`: of one owner,
-    destroyed ones included until they are forgotten. `holders_max`: of one node. `handles_max`:
-    of one peer, those on the way to it included. `in_flight_max`: messages of one sender.
+    beyond it. `nodes_max`: of one owner, destroyed ones included until they are forgotten.
+    `holders_max`: of one node. `handles_max`: of one peer, those on the way to it included.
+    `in_flight_max`: messages of one sender.
     """
 
     entries_max: int = ENTRIES_MAX

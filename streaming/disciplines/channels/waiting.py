@@ -25,7 +25,7 @@ from streaming.disciplines.discipline import CUT, LISTED_MAX
 
 NEVER = np.iinfo(np.int64).max
 KEYS_BYTES_MAX = 1_000_000
-"""Of the keys behind the first one in a batch's report, which goes through the JVM as one text."""
+"""How many bytes of keys a report has behind its first key: it goes through the JVM as one text."""
 NUMBERS = ("epoch", "frontier", "since_ms", "held", "tries", "asked_ms")
 SCHEMA = pa.schema([("channel", pa.binary()), *((name, pa.int64()) for name in NUMBERS)])
 
