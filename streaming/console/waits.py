@@ -33,7 +33,8 @@ def blocked(recorder: Recorder, name: str, asked: str) -> dict[str, Any]:
     config = recorder.config
     settings = config.pipelines[name]
     key_name = DISCIPLINES[settings.discipline].key
-    rows = waiting(config, name, None if asked else BLOCKED_SHOWN)
+    reports = Checkpoint.of(config, name).waiting()
+    rows = _read(config, name, reports, None if asked else BLOCKED_SHOWN)
     now = time.time()
     shown = []
     for row in rows:
@@ -53,7 +54,7 @@ def blocked(recorder: Recorder, name: str, asked: str) -> dict[str, Any]:
             break
     has_epochs = any(row.get("epoch") for row in shown)
     totals = recorder.pipelines[name].totals
-    blocked, held, listed = totals.blocked, totals.held, listed_max(config, name)
+    blocked, held, listed = totals.blocked, totals.held, _listed(config, name, reports)
     is_part = listed <= len(rows) < blocked
     if not asked and len(rows) < min(listed, BLOCKED_SHOWN):  # all of them; counts may be later
         blocked, held = len(rows), sum(row["held"] for row in rows)
@@ -72,11 +73,12 @@ def waiting_one(config: Config, name: str, key: bytes) -> dict[str, Any]:
     """Return whether one channel, subscriber or peer waits, and whether that is certain."""
     settings = config.pipelines[name]
     key_name = DISCIPLINES[settings.discipline].key
-    listed, now = waiting(config, name, None), time.time()
-    found = [row for row in listed if key_from_json(row[key_name]) == key]
+    reports, now = Checkpoint.of(config, name).waiting(), time.time()
+    rows = _read(config, name, reports, None)
+    found = [row for row in rows if key_from_json(row[key_name]) == key]
     return {
         "waits": [{**row, "fate": fate(settings, row, now)} for row in found],
-        "is_certain": bool(found) or len(listed) < listed_max(config, name),
+        "is_certain": bool(found) or len(rows) < _listed(config, name, reports),
     }
 
 
@@ -87,29 +89,35 @@ def oldest_wait(config: Config, name: str, now: float) -> float | None:
 
 
 def waiting(config: Config, name: str, most: int | None) -> list[dict[str, Any]]:
-    """Return who waits, longest first, as `status --blocked` has it.
+    """Return who waits, longest first, as `status --blocked` has it."""
+    return _read(config, name, Checkpoint.of(config, name).waiting(), most)
+
+
+def _read(
+    config: Config, name: str, reports: dict[int, str], most: int | None
+) -> list[dict[str, Any]]:
+    """Return who waits by what shards reported.
 
     What was read last is kept: ten thousand channels take a third of a second, and several people
     may look for theirs.
     """
     settings = config.pipelines[name]
-    texts = Checkpoint.of(config, name).waiting()
     asked = (config.service.checkpoint, name, most)
     with _READ_LOCK:
         kept = _READ.get(asked)
-    if kept is not None and kept[0] == texts:
+    if kept is not None and kept[0] == reports:
         return kept[1]
-    rows = DISCIPLINES[settings.discipline].waiting(settings, texts.values(), most)
+    rows = DISCIPLINES[settings.discipline].waiting(settings, reports.values(), most)
     with _READ_LOCK:
-        _READ[asked] = (texts, rows)
+        _READ[asked] = (reports, rows)
     return rows
 
 
-def listed_max(config: Config, name: str) -> int:
-    """Return how many of those that wait one shard reports at least, if it has them."""
+def _listed(config: Config, name: str, reports: dict[int, str]) -> int:
+    """Return how many of those that wait each shard reports at least, if it has them."""
     if DISCIPLINES[config.pipelines[name].discipline].all_waiting is None:
         return WAITING_MAX
-    return listed_in(Checkpoint.of(config, name).waiting().values())
+    return listed_in(reports.values())
 
 
 def fate(settings: Any, row: Mapping[str, Any], now: float) -> str:

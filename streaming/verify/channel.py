@@ -103,7 +103,7 @@ def judge_part(
     judge_resets(work, own)
     said = [reject(record, settings.header_prefix) for record in material.rejects]
     tally = Tally(material.inputs, readings, said)
-    rejected = judge_rejects(work, readings, tally)
+    rejected = judge_rejects(work, readings, tally, said)
     judge_gap_times(work, readings, few)
     judge_wanted(work, readings, rejected)
     judge_endings(work, readings, delivered, rejected, tally)

@@ -7,7 +7,7 @@ from typing import Any
 
 from streaming.places import Place
 from streaming.verify.accounts import REFUSALS
-from streaming.verify.added import reject
+from streaming.verify.added import Reject
 from streaming.verify.channel_places import Claim, judge_places
 from streaming.verify.channel_readings import Judging, Reading
 from streaming.verify.channel_tally import Tally, given_up
@@ -16,15 +16,17 @@ STATIC = ("missing-channel", "missing-label", "bad-label", "bad-epoch")
 
 
 def judge_rejects(
-    work: Judging, readings: list[Reading], tally: Tally
+    work: Judging, readings: list[Reading], tally: Tally, rejects: list[Reject | None]
 ) -> set[tuple[str, int, int]]:
-    """Rejects untouched, once, with a reason that can be; the places of what was rejected."""
+    """Rejects untouched, once, with a reason that can be; the places of what was rejected.
+
+    ``rejects``: what each record of the rejects' topic says.
+    """
     verdict, inputs = work.verdict, work.material.inputs
     at = {record.place: index for index, record in enumerate(inputs)}
     rejected: dict[tuple[str, int, int], Any] = {}
     claims = []
-    for record in work.material.rejects:
-        said = reject(record, work.settings.header_prefix)
+    for record, said in zip(work.material.rejects, rejects, strict=True):
         if said is None:
             verdict.find("bad-output", f"{record} lacks the reject headers")
             continue
