@@ -6,6 +6,7 @@ The service delivers such a record, with U+FFFD in the name. Without this, one o
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 
@@ -30,6 +31,7 @@ def read_all_names() -> None:
     if getattr(strict, "reads_all_names", False):
         return
 
+    @wraps(strict)
     def read(batch: Any) -> Any:
         try:
             return strict(batch)
