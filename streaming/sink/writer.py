@@ -84,6 +84,8 @@ class PartitionWriter:
         if progress.is_taken_back:
             # By a start behind this batch's: who stood still meanwhile must not write any more.
             is_other = not progress.is_taken_back_by(context.decisions.get("renewals", ()))
+        elif context.latest.get(self.partition, progress.batch) < progress.batch:
+            is_other |= progress.batch != context.batch  # a copy of the checkpoint wrote it
         if progress.batch > context.batch or is_other:
             self.confirm_progress()
             raise failures.behind(self.plan, self.partition, progress.batch)

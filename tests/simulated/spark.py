@@ -184,6 +184,7 @@ class Driver(Process):
         progress = Progress(
             in_doubt=storage.batch_in_doubt(),
             is_remembered=is_remembered,
+            latest=dict.fromkeys(range(plan.state_partitions + 1), storage.planned()),
             shards={s: Totals.from_json(t) for s, t in storage.totals.items()},
         )
         if plan.progress:
