@@ -162,7 +162,9 @@ def test_what_a_deposed_coordinator_tells_ends_nothing(plan, monkeypatch, older,
     assert run(plan, rows, context).written.found == (1 if count else 0)
 
 
-def test_what_a_copy_of_the_checkpoint_wrote_meanwhile_stops_the_batch(plan, broker, monkeypatch):
+def test_what_a_copy_of_the_checkpoint_wrote_meanwhile_stops_the_batch(
+    plan, broker, monkeypatch, tmp_path
+):
     latest = {PARTITION: 10}
     given = [row(3, plan.output, 0, 5, totals="{}")]
     run(plan, given, BatchContext("q", 11, digest="a.a", latest=latest))  # by one of the two
@@ -172,7 +174,14 @@ def test_what_a_copy_of_the_checkpoint_wrote_meanwhile_stops_the_batch(plan, bro
         run(plan, given, later)
     assert len(read_all(broker.bootstrap, plan.output)) == 5
 
+    offsets = tmp_path / "offsets"
+    offsets.mkdir()
+    (offsets / "11").write_bytes(b"another batch 11")
+    plan = replace(plan, folder=str(tmp_path))
     goes_on = replace(later, latest={PARTITION: 11})
+    with pytest.raises(CheckpointBehind):
+        run(plan, given, goes_on)
+    (offsets / "11").unlink()
     run(plan, [row(3, plan.output, 5, 2, totals="{}")], goes_on)
     assert len(read_all(broker.bootstrap, plan.output)) == 7, "batch 11 was its own"
 
