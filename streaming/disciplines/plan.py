@@ -194,7 +194,8 @@ class BatchContext:
     `streaming.sink.progress`). ``in_doubt`` says that an earlier run may have written this batch,
     ``young`` that it was planned so lately that Kafka would know, ``old`` that Kafka may have
     forgotten all of it since, ``repeated`` that it was planned before the query started. ``wrote``
-    gives for each state partition the last batch that it is known to have written in this run.
+    gives for each state partition the last batch that it is known to have written in this run,
+    ``latest`` the last one that it may have written: a later one is another copy's.
     ``decisions`` are those of the batch (see `streaming.service.decisions`).
     """
 
@@ -207,16 +208,18 @@ class BatchContext:
     decisions: dict[str, Any] = field(default_factory=dict)
     young: bool = False
     old: bool = False
+    latest: dict[int, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """One line."""
-        return json.dumps({**asdict(self), "wrote": [*self.wrote.items()]})
+        pairs = {"wrote": [*self.wrote.items()], "latest": [*self.latest.items()]}
+        return json.dumps({**asdict(self), **pairs})
 
     @classmethod
     def from_json(cls, text: str) -> BatchContext:
         """Return the inverse of :meth:`to_json`."""
         fields = json.loads(text)
-        return cls(**{**fields, "wrote": dict(fields["wrote"])})
+        return cls(**{**fields, **{name: dict(fields[name]) for name in ("wrote", "latest")}})
 
 
 def batch_context() -> BatchContext:

@@ -25,17 +25,16 @@ context, wherever the code runs (source, operator, sink):
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from streaming.sink.progress import hashed
 from streaming.spark.spark_files import batch_ms
 
 Values = dict[str, Any]
 """Decisions by name, as JSON has them."""
 
-DIGEST_CHARACTERS = 16
 PINNED = "pinned"
 """Among the standing decisions of a batch: what a start has to have as it was (`Plan.pinned`)."""
 CHANGED = "changed"
@@ -155,7 +154,7 @@ class Decisions:
     def digest(self, batch: int, standing: Values) -> str:
         """Return a name for what the batch is made from: `<offsets and time>.<decisions>`."""
         decided = json.dumps(standing, sort_keys=True).encode()
-        return f"{_hash(self._logged(batch))}.{_hash(decided)}"
+        return f"{hashed(self._logged(batch))}.{hashed(decided)}"
 
     def note_clock(self, batch: int) -> None:
         """Note how far the clock was where it was set back before this batch: the log forgets."""
@@ -182,7 +181,7 @@ class Decisions:
 
     def _name(self, batch: int) -> tuple[int, str]:
         """Its number may have been another batch's, in a checkpoint that was put back."""
-        return batch, _hash(self.checkpoint.logged(batch))
+        return batch, hashed(self.checkpoint.logged(batch))
 
     def _write(self) -> None:
         values: Values = {"standing": self.entries, "found": self.found, "renewals": self.renewals}
@@ -197,12 +196,3 @@ class Decisions:
     def _renewed(self, values: Values) -> Values:
         renewals = {"renewals": [[*each] for each in self.renewals]} if self.renewals else {}
         return {**values, **renewals}
-
-
-def same_input(digest: str, logged: bytes) -> bool:
-    """Whether a digest is that of a batch with this entry in the offset log."""
-    return digest.partition(".")[0] == _hash(logged)
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:DIGEST_CHARACTERS]

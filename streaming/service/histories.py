@@ -19,7 +19,7 @@ from dataclasses import replace
 from streaming.disciplines.plan import Plan
 from streaming.errors import Fenced, InputLost
 from streaming.service.checkpoint import Checkpoint
-from streaming.service.decisions import CHANGED, Decisions, same_input
+from streaming.service.decisions import CHANGED, Decisions
 from streaming.service.standing import (
     Options,
     Standing,
@@ -30,7 +30,7 @@ from streaming.service.standing import (
 from streaming.sink import failures
 from streaming.sink.claim import Claim
 from streaming.sink.fences import Fences
-from streaming.sink.progress import NOTHING, BatchProgress, nothing_since
+from streaming.sink.progress import NOTHING, BatchProgress, nothing_since, same_input
 from streaming.sink.writer import make_producer
 from streaming.source.losses import OPTION, Loss, said
 from streaming.source.planned import lost_of_planned

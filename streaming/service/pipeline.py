@@ -126,6 +126,7 @@ class Pipeline:
         self.progress = Progress(
             in_doubt=self.checkpoint.batch_in_doubt(),
             is_remembered=is_remembered,
+            latest=dict.fromkeys(range(plan.state_partitions + 1), self.checkpoint.planned()),
             shards=_shards(status),
             waiting=self.checkpoint.waiting(),
             written=self.progress.written,

@@ -54,11 +54,11 @@ class Progress:
     ``waiting``: what each shard reported last of what waits; ``waiting_changed``: whether one did
     in the last batch. ``written``: what the sinks did since the service began, ``began_ms``.
     ``copies``: deliveries for each record, in the last batches. ``last_records``, ``last_seconds``:
-    of the last batch that had any records; 0 before that. ``transit_ms``: the least record
-    time of what shards have sent each other and not taken yet, None where there is nothing such; 0
-    where it is not known. ``timers``: when each shard's timer is due that has said so since the
-    start (batch time; None: never). ``waits_for``: what a batch cannot go on without.
-    ``is_remembered``: whether Kafka had progress of this checkpoint when the query started.
+    of the last batch that had any records; 0 before that. ``transit_ms``: the least record time of
+    what shards have sent each other and not taken yet, None for nothing, 0 where it is not known.
+    ``timers``: when each shard's timer is due that has said so since the start (batch time; None:
+    never). ``waits_for``: what a batch cannot go on without. ``is_remembered``: whether Kafka had
+    progress of this checkpoint when the query started. ``latest``: as in `BatchContext`.
 
     The query's thread changes it, within a batch; other threads (run loop, metrics) only read, and
     may see a batch half noted.
@@ -73,6 +73,7 @@ class Progress:
     waiting: dict[int, str] = field(default_factory=dict)
     waiting_changed: bool = False
     wrote: dict[int, int] = field(default_factory=dict)
+    latest: dict[int, int] = field(default_factory=dict)
     written: Written = field(default_factory=Written)
     began_ms: int = field(default_factory=lambda: round(time.time() * 1000))
     copies: float = 0.0
@@ -117,10 +118,7 @@ class Progress:
         self.transit_ms = min(known, default=None)
 
     def measure(self, before: tuple[int, int], seconds: float) -> None:
-        """Note how long a batch took, and its deliveries for each record.
-
-        Earlier batches count less and less.
-        """
+        """Note how long a batch took, and its deliveries for each record; earlier count less."""
         seen, delivered = (after - was for after, was in zip(self.counts(), before, strict=True))
         if seen > 0:
             self.last_records, self.last_seconds = seen, max(seconds, 1e-9)
@@ -168,13 +166,10 @@ class Carrier:
         self.failure: Exception | None = None
         self.stopping = threading.Event()
         self._begun = threading.Event()
-        self._schemas = (
-            None
-            if registry is None
-            else SchemaKeeper(
-                self.decisions, registry, plan.pipeline, self._wait_for, self.stopping
-            )
-        )
+        self._schemas: SchemaKeeper | None = None
+        if registry is not None:
+            waiting = self._wait_for, self.stopping
+            self._schemas = SchemaKeeper(self.decisions, registry, plan.pipeline, *waiting)
 
     def begin(self, query: str) -> None:
         """Let batches run, now that the query's id is known."""
@@ -255,6 +250,8 @@ class Carrier:
             except Exception as error:  # noqa: BLE001  (Spark's, or py4j's)
                 context = self._for_next_run(error, context)
                 continue
+            began = (each.partition for each in reports if each.wrote or each.refused)
+            self.progress.latest |= dict.fromkeys(began, context.batch)
             for report in [each for each in reports if not each.refused]:
                 written.setdefault(report.partition, report.written)
             if not any(each.refused for each in reports):
@@ -318,6 +315,7 @@ class Carrier:
             young=in_doubt and progress.is_remembered and -AHEAD_MS_MAX <= age_ms < YOUNG_MS,
             old=in_doubt and progress.began_ms - decisions.time_ms(batch) >= OLD_MS,
             wrote=dict(progress.wrote),
+            latest=dict(progress.latest),
             digest=decisions.digest(batch, standing),
             repeated=batch <= decisions.planned,
             decisions={**standing, **schemas, **decisions.findings(batch)},
@@ -340,11 +338,11 @@ class Carrier:
             "rows": to_ipc(output.events(answers)),
             "wrote_before": any(each.shared > len(each.parts) for each in news),
         }
-        sink = Sink(self.plan)
+        sink, driver = Sink(self.plan), self.plan.state_partitions
         try:
-            sink.write(context, self.plan.state_partitions, row, iter(()), [])
+            sink.write(context, driver, row, iter(()), [])
         except RecordsRefused as error:
             raise failures.refused(error.refusals, self.plan) from error
-        self.progress.wrote[self.plan.state_partitions] = context.batch
+        self.progress.wrote[driver] = self.progress.latest[driver] = context.batch
         crash_point("answers-6")
         return [answer for _, answer in answers]

@@ -11,8 +11,8 @@ from streaming.disciplines.plan import Plan
 from streaming.disciplines.refused import refusing_runs
 from streaming.errors import ConfigError
 from streaming.service.checkpoint import Checkpoint
-from streaming.service.decisions import Decisions, same_input
-from streaming.sink.progress import BatchProgress
+from streaming.service.decisions import Decisions
+from streaming.sink.progress import BatchProgress, same_input
 from streaming.sink.writer import make_confirming, make_producer
 from streaming.source.positions import offsets_in
 

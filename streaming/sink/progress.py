@@ -11,6 +11,7 @@ was. A restored checkpoint gives old numbers to other input, so the number alone
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +22,19 @@ of records that were read for it is behind it."""
 NOTHING = "-"
 """A digest that says: nothing of this batch or of later ones counts as written. It takes the place
 of the progress of batches that are lost (`streaming.service.histories`)."""
+
+
+DIGEST_CHARACTERS = 16
+
+
+def hashed(content: bytes) -> str:
+    """Return a short name for some bytes."""
+    return hashlib.sha256(content).hexdigest()[:DIGEST_CHARACTERS]
+
+
+def same_input(digest: str, logged: bytes) -> bool:
+    """Whether a digest is that of a batch with this entry in the offset log."""
+    return digest.partition(".")[0] == hashed(logged)
 
 
 def nothing_since(renewed_ms: int) -> str:

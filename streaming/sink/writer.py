@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streaming.crashes import crash_point
@@ -14,7 +15,7 @@ from streaming.errors import Fenced
 from streaming.kafka.choice import TRANSACTION_TIMEOUT_MS, own_settings
 from streaming.sink import failures
 from streaming.sink.lookup import look_up
-from streaming.sink.progress import BatchProgress, Part
+from streaming.sink.progress import BatchProgress, Part, same_input
 from streaming.sink.refusals import RecordsRefused
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class PartitionWriter:
         if progress.is_taken_back:
             # By a start behind this batch's: who stood still meanwhile must not write any more.
             is_other = not progress.is_taken_back_by(context.decisions.get("renewals", ()))
+        elif progress.batch < context.batch:
+            is_other = self._is_of_copy(progress, context)
         if progress.batch > context.batch or is_other:
             self.confirm_progress()
             raise failures.behind(self.plan, self.partition, progress.batch)
@@ -96,6 +99,13 @@ class PartitionWriter:
             self.part, self.forgotten = progress.part, progress.part.forgotten
             return None
         return progress
+
+    def _is_of_copy(self, progress: BatchProgress, context: BatchContext) -> bool:
+        """Whether a copy of the checkpoint wrote this earlier batch, as ours is another or none."""
+        if progress.batch > context.latest.get(self.partition, progress.batch):
+            return True
+        logged = logged_in(self.plan.folder, progress.batch)
+        return logged is not None and not same_input(progress.digest, logged)
 
     def confirm_progress(self) -> None:
         """See that what :meth:`begin_session` read is the newest, before it ends the service."""
@@ -200,6 +210,13 @@ class PartitionWriter:
         Raises KafkaUnavailable where it is missing and stays so.
         """
         return self.plan.partitions.get(topic) or look_up(self.plan, topic)
+
+
+def logged_in(folder: str, batch: int) -> bytes | None:
+    """Return a batch of the offset log; None where it is not kept, or not seen by this worker."""
+    with contextlib.suppress(OSError):
+        return Path(folder, "offsets", str(batch)).read_bytes() if folder else None
+    return None
 
 
 def writer_for(

@@ -132,8 +132,8 @@ class Coordinators:
         return each, (NONE if each.epoch == producer[1] else FENCED)
 
     def _timed_out(self, name, number):
-        each = self.transactions[name]
-        if each.state == "Ongoing" and each.number == number:
+        each = self.transactions.get(name)
+        if each is not None and each.state == "Ongoing" and each.number == number:
             self.world.note(f"Kafka aborts {name}, open for too long")
             each.epoch += 1
             self._end(each, commit=False)

@@ -10,7 +10,7 @@ from functools import partial
 from streaming.source.positions import Log as Was
 from streaming.source.positions import begin_of, logs_in, offsets_in
 from streaming.wire.topology import id_text
-from tests.simulated import kinds
+from tests.simulated import kinds, long_lives
 from tests.simulated.faults import FAULTS
 from tests.simulated.kafka import NOTHING_KNOWN, Kafka
 from tests.simulated.marking import PROGRESS
@@ -64,8 +64,10 @@ class History:
     By default all of them. ``aim``: what it must have, whatever the seed says. ``may_end``: what the
     service may end with, by what was done to it; ``must_end``: what it has to end with.
     ``repeats``: somebody accepted them. ``forgotten``: which plans were lost. ``copies``: how many
-    drivers worked at the end.
+    drivers worked at the end. ``copy``: a service on a copy of the checkpoint.
     """
+
+    copy = None
 
     def __init__(self, seed, folder, *, keep=None, aim=ANY):
         self.seed, self.world = seed, World(seed)
@@ -102,6 +104,8 @@ class History:
         self.pipeline.others = [replace(each, **new) for each in self.pipeline.others]
         self.storage.retained = self.kinds.retained
         self.storage.takes_decisions = self.kinds.decisions
+        lives = long_lives.drawn(seed)
+        long_lives.vary(self.pipeline, lives)
         if repeats_deliveries:
             deliver_at_least_once(self.pipeline)
         if self.refuses:
@@ -113,14 +117,13 @@ class History:
             for transaction in ((1, False), (2, True)) if transactional else (None,):
                 send = partial(self._send, topic, partition, records, transaction)
                 self.world.at(moment, send)
+        self.lives = long_lives.prepare(self, lives)
         faults = self._drawn(aim, rng, setting)
         self.faults = [each for n, each in enumerate(faults) if keep is None or n in keep]
         self.healed = self.finished = False
-        self.copies = 0
         self.heal_at = self.span + HEALED_SECONDS
         self.may_end, self.must_end = set(), ""
-        self.repeats = False
-        self.forgotten = set()
+        self.copies, self.repeats, self.forgotten = 0, False, set()
 
     def _drawn(self, aim, rng, setting):
         """The faults that come, with their moments."""
@@ -130,6 +133,7 @@ class History:
             some = tuple(each for each in some if each not in UNNOTICED)
         some += REFUSALS if self.refuses else ()
         some += kinds.KINDS if self.kinds != kinds.Kinds() else ()
+        some = long_lives.fitting(some, self.lives) + self.lives * 2
         faults = [(rng.random() * self.span, rng.choice(some)(self, rng)) for _ in range(count)]
         if not any(re.search(aim.faults, text) for _, (text, _) in faults or [(0, ("", None))]):
             faults.append(self._aimed(aim.faults, rng))
@@ -137,7 +141,7 @@ class History:
 
     def _aimed(self, wanted, rng):
         """One of all kinds of faults, whose text matches a regular expression."""
-        every = ALL_FAULTS + (kinds.KINDS if self.kinds != kinds.Kinds() else ())
+        every = ALL_FAULTS + (kinds.KINDS if self.kinds != kinds.Kinds() else ()) + self.lives
         for _ in range(DRAWS_MAX):
             text, act = rng.choice(every)(self, rng)
             if re.search(wanted, text):
@@ -226,8 +230,10 @@ class History:
             logs = logs_in(end)
             for topic, of in offsets_in(end).items():
                 for at, stop in of.items():
-                    # A first batch that has nothing to read does not say where it begins.
-                    first = begin.get(topic, {}).get(at, 0 if start else stop)
+                    # A first batch that has nothing to read does not say where it begins; where it
+                    # does, a partition that is new since is read from its own beginning.
+                    is_said = bool(start or begin.get(topic))
+                    first = begin.get(topic, {}).get(at, 0 if is_said else stop)
                     epoch = logs.get(topic, Was()).epochs.get(at, -1)
                     found.setdefault((topic, int(at)), []).append((first, stop, epoch))
         return found

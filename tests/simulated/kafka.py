@@ -52,6 +52,7 @@ class Kafka(Partitions):
         self.followers_lag = world.rng.random() < 0.5
         self.faults = []
         self.delay = world.rng.choice(DELAYS)
+        self.cuts = False
         self.verifies = world.rng.random() < 0.5
         """Whether leaders ask the coordinator about the first batch of a transaction (KIP-890)."""
         self.coordinators = Coordinators(world, self.logs, verifies=self.verifies)

@@ -122,7 +122,7 @@ class Partitions:
                 if part.timestamp == LATEST and not request.isolation_level and not code:
                     code, latest = (0, log.end) if log.behind is None else (NOT_YET, -1)
                 else:
-                    latest = log.stable
+                    latest = -1 if log is None else log.stable
                 if not code:
                     offset = latest if part.timestamp == LATEST else log.first
                     epoch = log.leader_epoch
@@ -176,6 +176,7 @@ class Partitions:
             code = OUT_OF_RANGE
         if not code:
             data, aborted = log.read(part.fetch_offset, part.partition_max_bytes, log.stable)
+            data = self._cut(data) if self.cuts and data else data
         return Answer(
             partition_index=part.partition,
             error_code=code,
@@ -185,6 +186,11 @@ class Partitions:
             last_stable_offset=-1 if log is None else log.stable,
             log_start_offset=-1 if log is None else log.first,
         )
+
+    def _cut(self, data):
+        """Records as an answer has them that ends anywhere behind its first batch."""
+        whole = 12 + int.from_bytes(data[8:12], "big")
+        return data[: self.world.rng.randrange(whole, len(data) + 1)]
 
 
 def new_id(rng):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streaming.service import marks, standing
-from streaming.service.decisions import Decisions, same_input
+from streaming.service.decisions import Decisions
+from streaming.sink.progress import same_input
 from streaming.sink.writer import PartitionWriter
 from streaming.wire.brokers import Brokers
 from tests.simulated.planting import plant_in

@@ -7,13 +7,14 @@ from tempfile import TemporaryDirectory
 
 from streaming.disciplines.channels import held_records, shard_files
 from streaming.service import query
-from streaming.sink import producer
+from streaming.sink import producer, writer
 from streaming.wire import brokers, record_batch
 from tests.simulated.history import History, refuses
 from tests.simulated.judge import faults_of
 from tests.simulated.marking import replaced
 from tests.simulated.network import Manager, Network
 from tests.simulated.planting import ANY
+from tests.simulated.world import current
 
 BODY_BYTES_MAX = 100
 """So that a few records are several batches and several requests."""
@@ -37,6 +38,7 @@ def on_simulated_machines(body_bytes_max=BODY_BYTES_MAX):
         (producer, "SENT_BYTES_MIN"): 1,
         (record_batch, "BODY_BYTES_MAX"): body_bytes_max,
         **replaced(),
+        (writer, "logged_in"): logged_in,
         (shard_files, "FILE_BYTES_MIN"): FILE_BYTES_MIN,
         (held_records, "PIECE_BYTES"): PIECE_BYTES,
         (held_records, "SEGMENT_BYTES"): 2 * PIECE_BYTES,
@@ -49,6 +51,12 @@ def on_simulated_machines(body_bytes_max=BODY_BYTES_MAX):
     finally:
         for place, value in before.items():
             setattr(*place, value)
+
+
+def logged_in(_folder, batch):
+    """Stand in for `streaming.sink.writer.logged_in`."""
+    storage = current().process.of.storage
+    return storage.logged_if_kept(batch) if storage.lockable else None
 
 
 def run(seed, keep=None, aim=ANY):

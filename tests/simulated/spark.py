@@ -43,6 +43,7 @@ class Service:
     that died. ``newcomers``: what is to be done to new workers. ``accepts``: options that the next
     start is given, as to repeats and lost input; it is given them again where it does not get far.
     ``surprises``: what no program that is right raises. ``tries``: how often a task may fail.
+    ``ticks``: how many batches a query begins with at once, whether or not it has something to read.
     """
 
     tries = 1
@@ -50,6 +51,7 @@ class Service:
     batches = starts = restarts = 0
     clock_s = 0.0
     restart_seconds = RESTART_SECONDS
+    ticks = 0
     accepts = frozenset()
 
     def __init__(self, world, kafka, pipeline, storage):
@@ -103,7 +105,7 @@ class Service:
 
     def processes(self):
         """All that live."""
-        return [each for each in self.world.processes if each.alive]
+        return [each for each in self.world.processes if each.alive and each.of is self]
 
 
 class Driver(Process):
@@ -116,6 +118,7 @@ class Driver(Process):
     def __init__(self, service, number):
         super().__init__(service.world, f"driver {number}")
         self.service, self.storage = service, service.storage
+        self.of = service
         self.clock_s = service.clock_s
         self.workers = {"source": [], "operator": [], "sink": []}
         self.pipes = []
@@ -184,6 +187,7 @@ class Driver(Process):
         progress = Progress(
             in_doubt=storage.batch_in_doubt(),
             is_remembered=is_remembered,
+            latest=dict.fromkeys(range(plan.state_partitions + 1), storage.planned()),
             shards={s: Totals.from_json(t) for s, t in storage.totals.items()},
         )
         if plan.progress:
@@ -218,12 +222,12 @@ class Driver(Process):
         reader = KafkaReader(inputs, Reading(topics, *most, keys), self.accepted)
         batch, start = self._next_batch()
         start = reader.first() if start is None else start
-        idle_since = self.world.now
+        idle_since, wakes_until = self.world.now, batch + self.service.ticks
         while True:
             if batch not in storage.offsets:
                 wait(TRIGGER_SECONDS)
                 end = reader.latest(start)
-                is_tick = self.world.now - idle_since >= TICK_SECONDS
+                is_tick = self.world.now - idle_since >= TICK_SECONDS or batch < wakes_until
                 if end == start and not is_tick and storage.due_ms() >= self._now_ms():
                     wait(0.1)
                     continue
@@ -268,6 +272,7 @@ class Driver(Process):
         new = Process(self.world, f"{stage} worker {len(workers)} of {self.name}")
         new.clock_s = self.clock_s
         new.busy = new.lost = False
+        new.of = self.service
         workers.append(new)
         for meet in self.service.newcomers:
             meet(new)

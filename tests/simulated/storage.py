@@ -307,6 +307,17 @@ class Storage:
 
         return restore
 
+    def copy_to(self, other):
+        """Make another one what this one is now."""
+        for name in ("named", "offsets", "commits", "state", "totals", "purged"):
+            setattr(other, name, dict(getattr(self, name)))
+        other.kept, other.noted, other.ever = self.kept, self.noted, [*self.ever]
+        other.named_states, other.retained = self.named_states, self.retained
+        for path, content in self.disk.files().items():
+            there = other.folder / path.relative_to(self.folder)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            there.write_bytes(content)
+
     def _sync(self, *names):
         self._need_disk()
         if self.synced:

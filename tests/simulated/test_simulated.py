@@ -74,6 +74,14 @@ def test_what_kafka_refuses_is_rejected_or_said_to_be_undelivered(seed):
     assert history.finished
 
 
+@pytest.mark.parametrize("seed", [7200061, 7200133, 7200177, 7200236])
+def test_a_copy_of_the_checkpoint_delivers_nothing_again(seed):
+    aim = Aim(pipeline="channel", faults="a copy of the checkpoint")
+    faults, history = run(seed, aim=aim)
+    assert not faults, "\n".join([*history.world.log, *faults])
+    assert history.copy is not None
+
+
 def test_a_seed_decides_all_that_happens():
     again = [run(7) for _ in range(2)]
     assert len({tuple(history.world.log) for _, history in again}) == 1

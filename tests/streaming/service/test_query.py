@@ -156,3 +156,19 @@ def test_another_run_of_a_batch_goes_on_with_no_session_of_before():
     assert not carrier.progress.wrote
     found = Report(0, True, Written(found=1), []).with_first(Written(transactions=2))
     assert found == Report(0, False, Written(transactions=2), [])
+
+
+def test_what_a_partition_may_have_written_last_is_of_any_run_of_a_batch(monkeypatch):
+    """Progress beyond it is another copy's; the run that was refused notes some, too."""
+    mine, refused = carrier(), [{"role": "output", "detail": "too large"}]
+    mine.progress.latest = dict.fromkeys(range(4), 2)
+    runs = iter(
+        [
+            [Report(0, True, Written(1), []), Report(1, False, Written(), [], refused)],
+            [Report(0, True, Written(found=1), []), Report(2, False, Written(), [])],
+        ]
+    )
+    monkeypatch.setattr(query, "collected", lambda *_: [each.to_text() for each in next(runs)])
+    monkeypatch.setattr(mine.checkpoint, "logged", lambda _batch: b"", raising=False)
+    mine._run(MagicMock(), BatchContext("q", 4))
+    assert mine.progress.latest == {0: 4, 1: 4, 2: 2, 3: 2}

@@ -11,7 +11,7 @@ from streaming.arrow.histograms import BOUNDS, LATENCY_MS
 from streaming.arrow.ipc import from_ipc, to_ipc
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
-from streaming.errors import KafkaUnavailable, ProgressMissing, SequencerError
+from streaming.errors import CheckpointBehind, KafkaUnavailable, ProgressMissing, SequencerError
 from streaming.sink import producer, writer
 from streaming.sink.progress import BatchProgress
 from streaming.sink.sink import Report, Sink, Written
@@ -160,6 +160,30 @@ def test_what_a_deposed_coordinator_tells_ends_nothing(plan, monkeypatch, older,
         with pytest.raises(KafkaUnavailable, match="no longer in charge"):
             run(plan, rows, context)
     assert run(plan, rows, context).written.found == (1 if count else 0)
+
+
+def test_what_a_copy_of_the_checkpoint_wrote_meanwhile_stops_the_batch(
+    plan, broker, monkeypatch, tmp_path
+):
+    latest = {PARTITION: 10}
+    given = [row(3, plan.output, 0, 5, totals="{}")]
+    run(plan, given, BatchContext("q", 11, digest="a.a", latest=latest))  # by one of the two
+    monkeypatch.setattr(writer, "_writers", {})
+    later = BatchContext("q", 13, digest="b.b", latest=latest)  # the other had two batches of ticks
+    with pytest.raises(CheckpointBehind, match="wrote a batch 11 that is not in the checkpoint"):
+        run(plan, given, later)
+    assert len(read_all(broker.bootstrap, plan.output)) == 5
+
+    offsets = tmp_path / "offsets"
+    offsets.mkdir()
+    (offsets / "11").write_bytes(b"another batch 11")
+    plan = replace(plan, folder=str(tmp_path))
+    goes_on = replace(later, latest={PARTITION: 11})
+    with pytest.raises(CheckpointBehind):
+        run(plan, given, goes_on)
+    (offsets / "11").unlink()
+    run(plan, [row(3, plan.output, 5, 2, totals="{}")], goes_on)
+    assert len(read_all(broker.bootstrap, plan.output)) == 7, "batch 11 was its own"
 
 
 def test_a_young_batch_whose_progress_is_missing_was_not_written(plan, broker):
