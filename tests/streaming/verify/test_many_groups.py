@@ -1,5 +1,6 @@
 """Groups that change often, and many groups: what the judge takes grows with the records alone."""
 
+import json
 import random
 from itertools import combinations_with_replacement, pairwise
 
@@ -100,3 +101,42 @@ def test_many_groups_of_a_few_are_judged():
     verdict = judge(settings, Material(outputs, (), (), (), inputs))
     assert verdict.good, verdict.faults[:3]
     assert verdict.looked_at["groups"] == count
+
+
+@pytest.mark.timeout(60)
+def test_a_group_that_comes_and_goes_is_judged():
+    count, inputs, outputs, events = 8_000, [], [], []
+
+    def ask(op, **fields):
+        value = json.dumps({"group": "G", **fields}).encode()
+        place = {"topic": "in", "partition": 0, "offset": len(inputs)}
+        inputs.append(Record("in", 0, len(inputs), 1, b"p", value, (("op", op.encode()),)))
+        event("command-done", command=None, **place)
+        return place
+
+    def event(kind, **fields):
+        fields = {"event": kind, "id": f"e{len(events)}", "at": f"{len(events):06}", **fields}
+        key = b"G" if kind != "command-done" else b""
+        events.append(Record("events", 0, len(events), 1, key, json.dumps(fields).encode(), ()))
+
+    for n in range(count):
+        place = ask("add", members=["A"])
+        event("group-added", group="G", version=2 * n, members=["A"], **place)
+        own = (("group", b"G"),)
+        inputs.append(Record("in", 0, len(inputs), 1, b"p", b"%d" % n, own))
+        added = (("sender", b"p"), ("group-sequence", b"0"), ("group-version", b"%d" % (2 * n)))
+        added += (("sequence", b"%d" % n), ("incarnation", b"17"))
+        outputs.append(Record("out", 0, n, 1, b"A", b"%d" % n, (*own, *added)))
+        place = ask("remove")
+        event("group-removed", group="G", version=2 * n + 1, **place)
+    settings = GroupSettings(
+        pipeline="p",
+        output="out",
+        partitions={"out": 1},
+        groups={},
+        by_batch=True,
+        input_commands=("add", "remove"),
+    )
+    verdict = judge(settings, Material(outputs, (), events, (), inputs))
+    assert verdict.good, verdict.faults[:3]
+    assert verdict.looked_at["messages"] == count
