@@ -46,6 +46,7 @@ from streaming.verify.nodes import (
     OPS,
     Node,
     Stamp,
+    destination_of,
     names,
     reason_fits,
     replay,
@@ -126,16 +127,15 @@ class _Judge(Evidence):
     def _read_undelivered(self) -> None:
         """The events `undelivered` by input and destination; those of notices apart."""
         destroying = {command.place for command in self.ends.values()}
-        for event in self.events:
-            if event.kind != "undelivered":
-                continue
+        for event in (each for each in self.events if each.kind == "undelivered"):
             place = coordinates(event)
             record = self.inputs.find(place) if place is not None else None
-            destination = str(event.fields.get("destination", "")).encode()
+            wanted = self._wanted(record) if record is not None else ()
+            destination = destination_of(event.fields.get("destination"), wanted)
             if place in destroying and event.fields.get("reason") in REFUSALS:
                 self.refused_notices.add((destination, place))
                 continue
-            if record is None or destination not in self._wanted(record):
+            if record is None or destination not in wanted:
                 witness = f"{event.where} reports {place} and {text(destination)}"
                 self.verdict.find("wrong-undelivered", f"{witness}: there is no such message")
                 continue
