@@ -72,11 +72,12 @@ def read_events(verdict: Verdict, records: Iterable[Record], *, repeats: bool) -
     events: list[Event] = []
     seen: dict[str, int] = {}
     for record in records:
-        fields = _object(record.value)
-        if fields is None or not isinstance(fields.get("event"), str) or "id" not in fields:
+        fields = _object(record.value) or {}
+        named = fields.get("event"), fields.get("id")
+        if not all(isinstance(each, str) for each in named) or not is_text(fields):
             verdict.find("bad-event", f"{record} is not a JSON object with an event and an id")
             continue
-        name, content = str(fields["id"]), hash((record.key, record.value))
+        name, content = fields["id"], hash((record.key, record.value))
         if name in seen:
             if seen[name] != content or not repeats:
                 verdict.find("event-repeat", f"{record}: its id {name} was there before")
@@ -235,6 +236,15 @@ def by_subject(commands: list[Command]) -> dict[str, list[Command]]:
 def _at(command: Command) -> str:
     """The batch time of the answer; RFC 3339 in one zone and precision sorts as text."""
     return str(command.answers[0].fields.get("at", "")) if command.answers else "~"
+
+
+def is_text(said: Any) -> bool:
+    """Return whether what JSON said can be written as UTF-8: it has no half of a surrogate pair."""
+    try:
+        json.dumps(said, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _object(value: bytes | None) -> dict[str, Any] | None:

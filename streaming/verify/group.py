@@ -202,15 +202,10 @@ class _Judge(Evidence):
     ) -> None:
         deliveries, verdict, histories = self.deliveries, self.verdict, self.histories
         strangers = version.got.keys() - version.members
-        known = ", ".join(sorted(map(text, version.members))) or "nobody: there is no such group"
         for key in sorted(strangers):
             for message in version.messages:
-                if not histories.has(key, message):
-                    continue
-                witness = (
-                    f"{text(key)} got {deliveries.name(message)} ({histories.where(key, message)})"
-                )
-                verdict.find(MEMBERSHIP, f"{witness}; its members are {known}")
+                if histories.has(key, message):
+                    verdict.find(MEMBERSHIP, partial(self._stray, key, message, version))
         for key in sorted(version.members):
             if version.got.get(key, 0) == len(version.messages):
                 continue
@@ -228,6 +223,11 @@ class _Judge(Evidence):
         for message in messages:
             if not self.histories.has(key, message) and (key, message) not in self.undelivered:
                 yield message
+
+    def _stray(self, key: bytes, message: int, version: Version) -> str:
+        known = ", ".join(sorted(map(text, version.members))) or "nobody: there is no such group"
+        name, where = self.deliveries.name(message), self.histories.where(key, message)
+        return f"{text(key)} got {name} ({where}); its members are {known}"
 
     def _lacks(self, key: bytes, message: int, behind: int) -> str:
         deliveries, histories = self.deliveries, self.histories

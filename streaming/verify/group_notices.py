@@ -40,7 +40,7 @@ def judge_notices(verdict: Verdict, notices: Sequence[Given], events: Sequence[E
     seen: defaultdict[Any, set[bytes]] = defaultdict(set)
     for each in notices:
         notice, name = each.notice, each.notice.detail.get("id")
-        event = changes.get(name)
+        event = changes.get(name) if isinstance(name, str) else None
         if event is None:
             verdict.find("wrong-notice", f"{each.where} reports {name}, which is not a change")
             continue

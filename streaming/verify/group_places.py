@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
+from math import inf
 
 from streaming.places import Place
 from streaming.verify.columns import Column, paced
@@ -78,10 +80,37 @@ class _End:
         """Return whether a version is one of the life that ends here, or of an earlier one."""
         return self.next_version is None or version < self.next_version
 
-    def had_begun(self, inputs: Inputs, record: int) -> bool:
-        """Whether the life that ends here had begun before a record of the same partition."""
-        same = self.since is None or self.since[:2] == self.command.place[:2]
-        return same and (self.since is None or self.since[2] < inputs.offset[record])
+    @property
+    def begun(self) -> float:
+        """The offset behind which its partition has the life that ends here; inf: not known."""
+        if self.since is None:
+            return -1
+        return self.since[2] if self.since[:2] == self.command.place[:2] else inf
+
+
+class _Line:
+    """The removals of a group in one partition, by rising offset."""
+
+    def __init__(self, ends: Iterable[_End]) -> None:
+        self._ends = sorted(ends, key=lambda end: end.command.place)
+        self._offsets = [end.command.place[2] for end in self._ends]
+        versions = (inf if end.next_version is None else end.next_version for end in self._ends)
+        self._ended = [*accumulate(versions, max)]
+        self._begun = [*accumulate((end.begun for end in reversed(self._ends)), min)][::-1]
+
+    def ended(self, offset: int, version: int) -> _End | None:
+        """Return a removal before an offset that a message of this version cannot be behind."""
+        at = bisect_left(self._offsets, offset)
+        if not at or self._ended[at - 1] <= version:
+            return None
+        return next(end for end in reversed(self._ends[:at]) if end.had_ended(version))
+
+    def ends(self, offset: int) -> _End | None:
+        """Return a removal behind an offset of which the life had begun before that."""
+        at = bisect_left(self._offsets, offset)
+        if at == len(self._ends) or self._begun[at] >= offset:
+            return None
+        return next(end for end in self._ends[at:] if end.begun < offset)
 
 
 def judge_removals(
@@ -107,20 +136,24 @@ def judge_removals(
             ends[topic, partition, name].append(end)
     if not ends:
         return
+    lines = {place: _Line(there) for place, there in ends.items()}
 
-    def behind(record: int) -> Iterable[tuple[_End, bool]]:
-        """The removals of a record's group in its partition, and whether it lies behind them."""
+    def line_of(record: int) -> _Line | None:
         where = inputs.partitions[inputs.partition[record]]
-        name = inputs.headers[record][0][1] or b""
-        for end in ends.get((where.topic, where.number, name), ()):
-            yield end, inputs.offset[record] > end.command.place[2]
+        return lines.get((where.topic, where.number, inputs.headers[record][0][1] or b""))
 
     for message, (_, version, _) in paced(enumerate(names)):
-        for end, is_behind in behind(of[message]) if of[message] >= 0 else ():
-            if is_behind and end.had_ended(version):
-                witness = f"{inputs.where(of[message])} was delivered, behind {end.command.where}"
-                verdict.find("sender-order", f"{witness}, which had removed its group")
-    _judge_absent(verdict, inputs, absent, behind)
+        line = line_of(of[message]) if of[message] >= 0 else None
+        found = line.ended(inputs.offset[of[message]], version) if line is not None else None
+        if found is not None:
+            witness = f"{inputs.where(of[message])} was delivered, behind {found.command.where}"
+            verdict.find("sender-order", f"{witness}, which had removed its group")
+    for record in absent:
+        line = line_of(record)
+        found = line.ends(inputs.offset[record]) if line is not None else None
+        if found is not None:
+            witness = f"{inputs.where(record)} was rejected, as if its group were not there,"
+            verdict.find("sender-order", f"{witness} before {found.command.where} removed it")
 
 
 def judge_absences(
@@ -156,41 +189,37 @@ def judge_absences(
             verdict.find("wrong-reason", f"{witness}: {there}")
 
 
-def _judge_absent(
-    verdict: Verdict,
-    inputs: Inputs,
-    absent: Iterable[int],
-    behind: Callable[[int], Iterable[tuple[_End, bool]]],
-) -> None:
-    for record in absent:
-        for end, is_behind in behind(record):
-            if not is_behind and end.had_begun(inputs, record):
-                witness = f"{inputs.where(record)} was rejected, as if its group were not there,"
-                verdict.find("sender-order", f"{witness} before {end.command.where} removed it")
-
-
 def _ends(group: Group, events: Mapping[Place, int]) -> Iterable[_End]:
     """The removals in inputs that are known to end one life of a group."""
     commands = [command for command, _ in group.done]
     if not all(command.answered for command in commands):
         return
-    for at, command in enumerate(commands):
+    removed_at: dict[str, set[tuple[str, int]]] = defaultdict(set)
+    next_adds: list[Command | None] = [None]
+    for command in reversed(commands):
+        if command.op == "remove":
+            removed_at[_at(command)].add(command.place[:2])
+        next_adds.append(command if command.op == "add" else next_adds[-1])
+    before = None
+    for command in commands:
+        next_adds.pop()
+        before = command if command.op == "add" else before
         if command.op != "remove" or not command.in_input:
             continue
-        before = [each for each in commands[:at] if each.op == "add"]
-        behind = [each for each in commands[at:] if each.op == "add"]
-        others = [each for each in commands if each.op == "remove" and each is not command]
-        near = [*before[-1:], *behind[:1], *others]
-        if any(_at(each) == _at(command) and each.place[:2] != command.place[:2] for each in near):
+        behind = next_adds[-1]
+        places = removed_at[_at(command)].union(
+            near.place[:2] for near in (before, behind) if near and _at(near) == _at(command)
+        )
+        if len(places) > 1 or (before is None and not group.configured):
             continue
-        if (not before and not group.configured) or (behind and behind[0].place not in events):
+        if behind is not None and behind.place not in events:
             continue
         yield _End(
             command,
-            before[-1].place if before else None,
-            events[behind[0].place] if behind else None,
+            before.place if before is not None else None,
+            events[behind.place] if behind is not None else None,
         )
 
 
-def _at(command: Command) -> object:
-    return command.answers[0].fields.get("at")
+def _at(command: Command) -> str:
+    return str(command.answers[0].fields.get("at"))

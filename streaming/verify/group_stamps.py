@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -26,6 +26,7 @@ class StampJudge:
     pinned: Mapping[tuple[bytes, int], Members]
     known: dict[tuple[bytes, Members, bytes], Overlaps] = field(default_factory=dict)
     cores: dict[bytes, Members] = field(default_factory=dict)
+    joined: dict[bytes, list[bytes]] = field(default_factory=dict)
 
     def judge(self, *, by_batch: bool, needed: bool, is_due: Callable[[int], bool] | None) -> None:
         """Find stamps that are missing (if ``needed``), too many, or begin again.
@@ -139,16 +140,23 @@ class StampJudge:
         certain: set[Pair] = set()
         possible: set[Pair] = set()
         group_name = name.decode()
-        for other, group in self.groups.items():
-            if other == name:
-                continue
-            first, second = sorted((group_name, other.decode()))
-            fits = [
+        for other in self._groups_of(key):
+            group = self.groups[other]
+            if other == name or not any(
                 key in membership and len(membership & members) > 1
                 for membership in group.memberships
-            ]
-            if any(fits):
-                possible.add((first, second))
-            if group.steady and all(fits):
+            ):
+                continue
+            first, second = sorted((group_name, other.decode()))
+            possible.add((first, second))
+            if group.steady:
                 certain.add((first, second))
         return certain, possible
+
+    def _groups_of(self, key: bytes) -> Sequence[bytes]:
+        """Return the groups that a subscriber was ever in."""
+        if not self.joined:
+            for name, group in self.groups.items():
+                for member in frozenset().union(*group.memberships):
+                    self.joined.setdefault(member, []).append(name)
+        return self.joined.get(key, ())

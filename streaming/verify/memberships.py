@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from streaming.arrow.key_text import escaped
 from streaming.verify.commands import DONE, Command, Event
 from streaming.verify.faults import Verdict
 
@@ -204,7 +205,7 @@ def _judge_group_events(
                 continue
             later = [EVENTS[command.op] for command, _ in expected]
             if event.kind not in later:
-                known = f"no command that was done to group {name.decode()} explains it"
+                known = f"no command that was done to group {escaped(name)} explains it"
                 verdict.find("invented-event", f"{event.where} ({event.kind}): {known}")
                 continue
             while EVENTS[expected[0][0].op] != event.kind:

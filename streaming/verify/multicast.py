@@ -46,6 +46,7 @@ from streaming.verify.nodes import (
     OPS,
     Node,
     Stamp,
+    destination_of,
     names,
     reason_fits,
     replay,
@@ -126,16 +127,15 @@ class _Judge(Evidence):
     def _read_undelivered(self) -> None:
         """The events `undelivered` by input and destination; those of notices apart."""
         destroying = {command.place for command in self.ends.values()}
-        for event in self.events:
-            if event.kind != "undelivered":
-                continue
+        for event in (each for each in self.events if each.kind == "undelivered"):
             place = coordinates(event)
             record = self.inputs.find(place) if place is not None else None
-            destination = str(event.fields.get("destination", "")).encode()
+            wanted = self._wanted(record) if record is not None else ()
+            destination = destination_of(event.fields.get("destination"), wanted)
             if place in destroying and event.fields.get("reason") in REFUSALS:
                 self.refused_notices.add((destination, place))
                 continue
-            if record is None or destination not in self._wanted(record):
+            if record is None or destination not in wanted:
                 witness = f"{event.where} reports {place} and {text(destination)}"
                 self.verdict.find("wrong-undelivered", f"{witness}: there is no such message")
                 continue
@@ -206,7 +206,7 @@ class _Judge(Evidence):
     def _judge_delivery(
         self, message: int, destination: bytes, key: bytes, wanted: tuple[bytes, ...]
     ) -> None:
-        stamp = self.deliveries.stamps[message]
+        stamp, kind = self.deliveries.stamps[message], MEMBERSHIP
         if destination not in wanted:
             wrong = f"which is none of its destinations {text(b','.join(wanted))}"
         elif not destination.startswith(b"@"):
@@ -215,18 +215,17 @@ class _Judge(Evidence):
             node = self.nodes.get(destination, Node())
             if node.lives and node.state(stamp) == DEAD:
                 end = max(life.end for life in node.lives if life.end)
-                destroyed = f"was destroyed at {end[0]} from {text(end[1])}"
-                witness = f"{self._got(message, key)} for {text(destination)}, which {destroyed}"
-                self.verdict.find("delivered-after-destruction", witness)
-                return
-            wrong = "" if key in node.owners(stamp) else "which it does not own"
+                kind = "delivered-after-destruction"
+                wrong = f"which was destroyed at {end[0]} from {text(end[1])}"
+            else:
+                wrong = "" if key in node.owners(stamp) else "which it does not own"
         if wrong:
-            witness = f"{self._got(message, key)} for {text(destination)}, {wrong}"
-            self.verdict.find(MEMBERSHIP, witness)
+            more = f" for {text(destination)}, {wrong}"
+            self.verdict.find(kind, partial(self._got, message, key, more))
 
-    def _got(self, message: int, key: bytes) -> str:
+    def _got(self, message: int, key: bytes, more: str = "") -> str:
         where = self.histories.where(key, message)
-        return f"{text(key)} got {self.deliveries.name(message)} ({where})"
+        return f"{text(key)} got {self.deliveries.name(message)} ({where}){more}"
 
     def _judge_undelivered(self, message: int, destination: bytes, event: Event) -> None:
         witness = f"{event.where}: {self.deliveries.name(message)} to {text(destination)}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 from streaming.places import Place, StreamPoint
@@ -206,9 +207,7 @@ class _Notices:
         lapsed = holding is not None and holding[1].incarnation != held.incarnation
         is_doubtful = node in doubtful or (peer, node) in self.handles.refused
         if (holding is None or lapsed) and not is_doubtful:
-            where = self.deliveries.histories.where(peer, held.message)
-            witness = f"{text(peer)} has a notice of {self.deliveries.name(held.message)} ({where})"
-            self.verdict.find(WRONG, f"{witness}, but holds no handle to {text(node)} then")
+            self.verdict.find(WRONG, partial(self._holds_none, peer, node, held.message))
 
     def _judge_missing(self, peer: bytes, name: bytes, life: NodeLife, last: Held) -> None:
         """A handle that the peer still had at the destruction, of which it has no notice."""
@@ -219,12 +218,20 @@ class _Notices:
         command = self.handles.ends[life.end]
         if (peer, command.place) in self.handles.refused_notices:
             return
-        where = self.deliveries.histories.where(peer, last.message)
-        witness = f"{text(peer)} got the handle {text(name)} ({where})"
-        witness = f"{witness} and no notice of its end by {command.where}"
+        witness = partial(self._got_none, peer, name, last.message, command)
         if self.deliveries.stamps[self.deliveries.highest[peer]] > life.end:
             self.verdict.find(MISSING, witness)
             return
         self.owed += 1
         if is_due(command.place, self.due):
             self.verdict.find("unfinished", witness)
+
+    def _holds_none(self, peer: bytes, node: bytes, message: int) -> str:
+        where = self.deliveries.histories.where(peer, message)
+        witness = f"{text(peer)} has a notice of {self.deliveries.name(message)} ({where})"
+        return f"{witness}, but holds no handle to {text(node)} then"
+
+    def _got_none(self, peer: bytes, name: bytes, message: int, command: Command) -> str:
+        where = self.deliveries.histories.where(peer, message)
+        witness = f"{text(peer)} got the handle {text(name)} ({where})"
+        return f"{witness} and no notice of its end by {command.where}"

@@ -6,7 +6,10 @@ after them higher ones.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from operator import itemgetter
 
 from streaming.places import StreamPoint
 from streaming.verify.columns import Column, paced
@@ -44,17 +47,24 @@ def judge_streams(
     verdict: Verdict, releases: Mapping[Stamp, Command], deliveries: MulticastDeliveries
 ) -> None:
     """Where a release says that a peer's stream was fits its stamp."""
-    by_peer: dict[bytes, list[tuple[Stamp, Command]]] = {}
-    for stamp, command in releases.items():
-        by_peer.setdefault(command.others[0].encode(), []).append((stamp, command))
+    by_peer: dict[bytes, list[tuple[Stamp, StreamPoint, Command]]] = {}
+    for stamp, command in sorted(releases.items(), key=itemgetter(0)):
+        if (point := _stream_point(command)) is not None:
+            by_peer.setdefault(command.others[0].encode(), []).append((stamp, point, command))
     for peer, there in by_peer.items():
-        points = [(stamp, command, _stream_point(command)) for stamp, command in there]
+        stamps = [stamp for stamp, _, _ in there]
+        points = [point for _, point, _ in there]
+        highest = [*accumulate(points, max)]
+        lowest = [*accumulate(reversed(points), min)]
         for handle in deliveries.held(peer):
-            for stamp, command, point in points:
-                if point is None:
-                    continue
-                before = (handle.incarnation, handle.sequence) < point
-                if before != (deliveries.stamps[handle.message] < stamp):
+            place = (handle.incarnation, handle.sequence)
+            own = deliveries.stamps[handle.message]
+            at = bisect_right(stamps, own)
+            above = len(there) - at
+            if (not at or highest[at - 1] <= place) and (not above or place < lowest[above - 1]):
+                continue
+            for stamp, point, command in there:
+                if (place < point) != (own < stamp):
                     name = deliveries.name(handle.message)
                     witness = f"{command.answers[0].where} is on the wrong side of {name}"
                     verdict.find("wrong-answer", witness)

@@ -136,6 +136,15 @@ def names(value: bytes | None) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(value.split(b","))) if value else ()
 
 
+def destination_of(said: object, wanted: tuple[bytes, ...]) -> bytes:
+    r"""Return the destination that an event names; it has `\xff` for a byte that is not UTF-8."""
+    name = str(said or "").encode(errors="replace")
+    if name in wanted:
+        return name
+    shown = (each for each in wanted if each.decode(errors="backslashreplace") == said)
+    return next(shown, name)
+
+
 def reason_fits(
     nodes: Mapping[bytes, Node], reason: str, wanted: tuple[bytes, ...], handles: tuple[bytes, ...]
 ) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streaming.verify.added import number, tail
+from streaming.verify.commands import is_text
 from streaming.verify.records import Record
 
 NAMES = ("notice", "detail", "sequence", "incarnation")
@@ -34,6 +35,6 @@ def read_notice(record: Record, prefix: str, words: Collection[str]) -> Notice |
     except (ValueError, RecursionError):
         return None
     name = (word or b"").decode(errors="replace")
-    if name not in words or not isinstance(fields, dict):
+    if name not in words or not isinstance(fields, dict) or not is_text(fields):
         return None
     return Notice(name, fields, number(sequence), number(incarnation))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import merge
 
 from streaming.verify.columns import Column, Strand
@@ -58,28 +58,75 @@ def assign(
     memberships = group.memberships if group is not None else []
     if not memberships:
         return {}
-    best = [0] * len(memberships)
-    choices: list[list[int]] = []
+    positions: dict[Members, list[int]] = {}
+    for index, members in enumerate(memberships):
+        positions.setdefault(members, []).append(index)
+    bounds = _bounds(sorted({*versions, *pinned}), positions, pinned, len(memberships))
+    best = {0: 0}  # the least cost by the last version's membership: more for a later one is no use
+    choices: list[dict[int, int]] = []
     for version in sorted(versions):
-        costs = [_cost(version, versions[version], membership, last) for membership in memberships]
-        if version in pinned:
-            costs = [
-                cost + HARD * HARD * (members != pinned[version])
-                for cost, members in zip(costs, memberships, strict=True)
-            ]
-        choice, least, now = [], 0, []
-        for index, cost in enumerate(costs):
-            least = index if best[index] < best[least] else least
-            choice.append(least)
-            now.append(best[least] + cost)
+        first, stop = bounds.get(version, (0, len(memberships)))
+        named, before = pinned.get(version), list(best)
+        candidates: Iterable[int] = range(first, stop)
+        if named is not None and bounds:
+            found = {_next(positions[named], max(index, first)) for index in before}
+            candidates = sorted(found.intersection(candidates))
+        costs: dict[Members, int] = {}
+        now: dict[int, int] = {}
+        choice: dict[int, int] = {}
+        least: int | None = None
+        for index in candidates:
+            members = memberships[index]
+            if members not in costs:
+                wrong = named is not None and members != named
+                costs[members] = _cost(version, versions[version], members, last)
+                costs[members] += HARD * HARD * wrong
+            earlier = before[bisect_right(before, index) - 1]
+            cost = best[earlier] + costs[members]
+            if least is None or cost < least:
+                now[index] = least = cost
+                choice[index] = earlier
         choices.append(choice)
         best = now
-    index = best.index(min(best))
+    *_, index = best
     chosen: dict[int, int] = {}
     for version, choice in zip(sorted(versions, reverse=True), reversed(choices), strict=True):
         chosen[version] = index
         index = choice[index]
     return chosen
+
+
+def _next(positions: Sequence[int], index: int) -> int:
+    """Return the first of some rising positions from ``index`` on; -1 where there is none."""
+    at = bisect_left(positions, index)
+    return positions[at] if at < len(positions) else -1
+
+
+def _bounds(
+    ordered: Sequence[int],
+    positions: Mapping[Members, Sequence[int]],
+    pinned: Mapping[int, Members],
+    stop: int,
+) -> dict[int, tuple[int, int]]:
+    """Return the first membership that each version can have in this order, and the last plus 1.
+
+    ``positions``: of each membership, below ``stop``. Those that events name are found once in each
+    direction, so there are few for a version between two of them. Empty where no order fits these.
+    """
+    first, firsts = 0, []
+    for version in ordered:
+        if version in pinned:
+            first = _next(positions.get(pinned[version], ()), first)
+        if first < 0:
+            return {}
+        firsts.append(first)
+    bounds = {}
+    for version, first in zip(reversed(ordered), reversed(firsts), strict=True):
+        if version in pinned:
+            named = positions[pinned[version]]
+            stop = named[bisect_left(named, stop) - 1] + 1
+        bounds[version] = first, stop
+    return bounds
 
 
 def _cost(

@@ -151,3 +151,31 @@ def test_events_may_name_versions():
     assert verdict_on(m).good
     m.outputs = [r for r in m.outputs if not (r.key == b"D" and r.header("group")[1] == b"G2")]
     assert "unfinished" in verdict_on(m).counts or "missing-delivery" in verdict_on(m).counts
+
+
+@pytest.mark.parametrize(
+    ("key", "more", "name"),
+    [
+        (b"X", {"id": ["e"]}, "bad-event"),
+        (b"X", {"members": ["\ud800"]}, "bad-event"),
+        (b"\xff", {"members": ["K"]}, "invented-event"),
+    ],
+)
+def test_an_event_that_no_service_writes_is_a_fault(key, more, name):
+    m = Lists.of(material_for(market()))
+    fields = {"event": "group-changed", "id": "strange", "group": "X", "version": 9, **more}
+    m.events.append(replace(m.events[-1], key=key, value=json.dumps(fields).encode()))
+    assert verdict_on(m).counts == {name: 1}
+
+
+@pytest.mark.parametrize(
+    ("detail", "name"),
+    [({"id": ["e"]}, "wrong-notice"), ({"id": "e", "group": "\ud800"}, "bad-output")],
+)
+def test_a_notice_that_no_service_writes_is_a_fault(detail, name):
+    m = Lists.of(material_for(market()))
+    last = m.outputs[-1]
+    after = (("sequence", b"%d" % (int(last.header("sequence")[1]) + 1)), last.headers[-1])
+    headers = (("notice", b"joined"), ("detail", json.dumps(detail).encode()), *after)
+    m.outputs.append(replace(last, offset=last.offset + 1, value=None, headers=headers))
+    assert verdict_on(m).counts == {name: 1}

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from streaming.verify.accounts import Settings
+from streaming.verify.multicast import judge
 from tests.streaming.verify.bus import bus, find, require_found, verdict_on
 from tests.streaming.verify.multicast_worlds import Multicasts
 from tests.streaming.verify.plants import (
@@ -23,7 +25,7 @@ from tests.streaming.verify.plants import (
     with_header,
     without_header,
 )
-from tests.streaming.verify.worlds import material_for
+from tests.streaming.verify.worlds import material_for, settings_for
 
 
 def change(name, value, key=b"B", of=b"3"):
@@ -236,3 +238,16 @@ def test_a_message_that_nobody_gets_has_an_event_for_each_destination(refused, n
             m.events.append(told)
     verdict = verdict_on(m)
     assert verdict.counts.keys() == ({name} if name else set()), verdict.faults
+
+
+@pytest.mark.parametrize(("said", "is_right"), [(r"B\xff", True), ("B", False), ("\ud800", False)])
+def test_a_refused_copy_for_a_peer_whose_name_is_not_utf_8_has_its_event(said, is_right):
+    world = Multicasts(1)
+    world.send(b"a", b"A,B\xff", ..., b"large")
+    place = {"topic": "in", "partition": 0, "offset": 5}
+    world.event("undelivered", "a", **place, destination=said, reason="too-large")
+    m = Lists.of(material_for(world))
+    drop(m.outputs, find(m, b"B\xff", b"large"))
+    verdict = judge(settings_for(Settings, world), m.material())
+    assert verdict.good == is_right, verdict.faults
+    assert is_right or verdict.counts.keys() & {"wrong-undelivered", "bad-event"}

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -130,3 +131,17 @@ def test_an_input_that_is_not_there_is_told(broker, topic_prefix, tmp_path, caps
     config = write_config(tmp_path, broker.bootstrap, {"p": channel_topics(topic_prefix)})
     assert report_on(config, wait=0)
     assert f"These inputs are not in Kafka: {topic_prefix}" in capsys.readouterr().err
+
+
+def test_judging_may_take_hours(broker, topic_prefix, tmp_path, monkeypatch):
+    """As long as records come, and the judge's own time does not count as a time without any."""
+    topic = f"{topic_prefix}in"
+    began = now = time.monotonic()
+    create_topics(broker.bootstrap, {topic: 1})
+    produce(broker.bootstrap, topic, [Record(b"k", b"%d" % n, [], 0) for n in range(12_000)])
+    config = load_config(write_config(tmp_path, broker.bootstrap, {"p": {"input": topic}}))
+    monkeypatch.setattr("streaming.verify.records.time", SimpleNamespace(monotonic=lambda: now))
+    with Reader(config, lambda *_: None) as topics:
+        for _ in topics.each(topic):
+            now += 1
+    assert now - began >= 12_000
