@@ -129,7 +129,8 @@ class Reading:
 class ChannelLife:
     """One channel during one incarnation, as its deliveries show it; ``ended`` by a reset.
 
-    ``begins``: the next delivery is that of a first label, which others were waited for to show.
+    ``begins``: the next delivery may have waited although no label is missing before it: others had
+    to show that its label is the first, or a gap had to end.
     """
 
     incarnation: int
