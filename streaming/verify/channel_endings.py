@@ -206,12 +206,15 @@ def _of_the_past(
     A record was farther ahead than the window if a later one was delivered so far below the next
     label. Where a gap was given up near the end, nobody knows how far the channel was when a record
     came; but not farther behind the last delivery than the window, if that was of an earlier one.
+    And a record before all deliveries of this life may be of an earlier life of its channel.
     """
     window, (life, *others) = work.settings.of(channel).window, lives
     cycle = work.settings.labels.cycle or 1
     unsure = unsure_last = bool(others)
-    reached = 0
+    reached, in_life = 0, len(work.material.inputs)
     if life is not None:
+        if work.first_lives[channel] != life.incarnation:
+            in_life = life.labelled
         reached = work.reached(channel, life)
         gaps = work.gaps.get((channel, life.incarnation, life.epoch), ())
         least = life.expected - 1 - window
@@ -226,7 +229,7 @@ def _of_the_past(
         elif len(behind) > window or any((reached - at - 1) % cycle >= window for at in behind):
             outdated.add(each)
             past.add(each)
-        elif unsure if behind else unsure_last:
+        elif len(behind) >= in_life or (unsure if behind else unsure_last):
             past.add(each)
     return past, outdated
 
