@@ -189,8 +189,10 @@ def _frontier(
     labelled = [reading for reading in readings if not reading.passes]
     epochs = [reading.epoch for reading in labelled if reading.reason is None]
     epoch = max([life.epoch if life else 0, *epochs])
-    if life and life.epoch == epoch:
-        expected: int | None = work.reached(channel, life)
+    expected: int | None
+    if life and life.epoch == epoch:  # perhaps by a notice, before the epoch's start is known
+        settles = work.start(channel, epoch, life.incarnation) is None
+        expected = None if settles else work.reached(channel, life)
     else:
         expected = _first(work, channel, life, epoch)
     following = expected if expected is None or cycle is None else expected % cycle
@@ -239,4 +241,6 @@ def _first(work: Judging, channel: bytes, life: ChannelLife | None, epoch: int) 
         return 0
     starts = work.starts.get((channel, epoch), {-1: -1})
     latest = max(starts)
-    return starts[latest] if latest > (life.incarnation - 1 if life else -1) else None
+    is_over = (channel, latest) in work.retired or work.asked.may_have_reset(channel)
+    is_old = is_over or latest < (life.incarnation if life else 0)
+    return None if is_old else starts[latest]

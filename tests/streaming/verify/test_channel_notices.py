@@ -131,3 +131,11 @@ def test_a_notice_may_be_the_first_record_of_an_epoch_that_begins_at_any_label()
     missing = it.material()
     missing.events[:] = [event for event in missing.events if event["event"] != "started"]
     assert not judge(it.settings(first_seen=True), missing).good
+
+
+def test_what_comes_behind_the_notice_of_an_epoch_may_wait_for_its_start():
+    rules = Rules(LinearLabels(), notices=True, settle_ms=5)
+    it = World(plan(rules), [given(0, (0, 10, 0)), given(10), given(11, (1, 0, 1))])
+    assert [each.header("notice")[1] for each in it.topics["out"]] == [None, b"epoch"]
+    verdict = judge(it.settings(first_seen=True), it.material())
+    assert (verdict.counts, verdict.looked_at["held"]) == ({}, 1), verdict.faults
