@@ -120,6 +120,7 @@ def _judge_channel(work: Judging, channel: bytes, leftovers: Leftovers, tally: T
     outdated: set[Left] = set()
     if drops and cyclic:
         past, outdated = _of_the_past(work, channel, lives, leftovers)
+        past |= {each for each in records if (channel, *each.label) in tally.later}
     elif drops:
         past = {each for each in records if each.label in copied}
     # What is not due neither ends an epoch nor fills a gap yet.
