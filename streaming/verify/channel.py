@@ -199,6 +199,7 @@ def _follow(work: Judging, record: Record, reading: Reading, added: tuple[int, i
     if reading.passes:
         work.adjacent.add((channel, incarnation, sequence))
         return
+    life.labelled += 1
     if reading.epoch < life.epoch:
         verdict.find("disorder", f"{record}: epoch {reading.epoch} follows {life.epoch}")
         return

@@ -120,6 +120,7 @@ def _judge_channel(work: Judging, channel: bytes, leftovers: Leftovers, tally: T
     outdated: set[Left] = set()
     if drops and cyclic:
         past, outdated = _of_the_past(work, channel, lives, leftovers)
+        past |= {each for each in records if (channel, *each.label) in tally.later}
     elif drops:
         past = {each for each in records if each.label in copied}
     # What is not due neither ends an epoch nor fills a gap yet.
@@ -189,8 +190,10 @@ def _frontier(
     labelled = [reading for reading in readings if not reading.passes]
     epochs = [reading.epoch for reading in labelled if reading.reason is None]
     epoch = max([life.epoch if life else 0, *epochs])
-    if life and life.epoch == epoch:
-        expected: int | None = work.reached(channel, life)
+    expected: int | None
+    if life and life.epoch == epoch:  # perhaps by a notice, before the epoch's start is known
+        settles = work.start(channel, epoch, life.incarnation) is None
+        expected = None if settles else work.reached(channel, life)
     else:
         expected = _first(work, channel, life, epoch)
     following = expected if expected is None or cycle is None else expected % cycle
@@ -206,12 +209,15 @@ def _of_the_past(
     A record was farther ahead than the window if a later one was delivered so far below the next
     label. Where a gap was given up near the end, nobody knows how far the channel was when a record
     came; but not farther behind the last delivery than the window, if that was of an earlier one.
+    And a record before all deliveries of this life may be of an earlier life of its channel.
     """
     window, (life, *others) = work.settings.of(channel).window, lives
     cycle = work.settings.labels.cycle or 1
     unsure = unsure_last = bool(others)
-    reached = 0
+    reached, in_life = 0, len(work.material.inputs)
     if life is not None:
+        if work.first_lives[channel] != life.incarnation:
+            in_life = life.labelled
         reached = work.reached(channel, life)
         gaps = work.gaps.get((channel, life.incarnation, life.epoch), ())
         least = life.expected - 1 - window
@@ -226,7 +232,7 @@ def _of_the_past(
         elif len(behind) > window or any((reached - at - 1) % cycle >= window for at in behind):
             outdated.add(each)
             past.add(each)
-        elif unsure if behind else unsure_last:
+        elif len(behind) >= in_life or (unsure if behind else unsure_last):
             past.add(each)
     return past, outdated
 
@@ -236,4 +242,6 @@ def _first(work: Judging, channel: bytes, life: ChannelLife | None, epoch: int) 
         return 0
     starts = work.starts.get((channel, epoch), {-1: -1})
     latest = max(starts)
-    return starts[latest] if latest > (life.incarnation - 1 if life else -1) else None
+    is_over = (channel, latest) in work.retired or work.asked.may_have_reset(channel)
+    is_old = is_over or latest < (life.incarnation if life else 0)
+    return None if is_old else starts[latest]

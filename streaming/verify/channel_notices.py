@@ -48,18 +48,21 @@ class Notices:
         same = (event["event"], event["incarnation"]) == (word, life.incarnation)
         if not same or not _concerns(event, key):
             return f"{name} is no {word} of its channel then"
-        return self._misplaced(event, life)
+        return self._misplaced(key, event, life)
 
-    def _misplaced(self, event: Mapping[str, Any], life: ChannelLife) -> str:
+    def _misplaced(self, key: bytes, event: Mapping[str, Any], life: ChannelLife) -> str:
         """What is wrong with the place of a notice among the deliveries of its channel."""
         before, epoch = life.epoch, event["epoch"]
         if epoch > before:
-            life.epoch, life.expected, life.fin = epoch, 0, None
+            start = self.work.start(key, epoch, life.incarnation) or 0
+            life.epoch, life.expected, life.fin = epoch, start, None
+            life.begins = self.work.settings.first_seen
         if epoch < before or (event["event"] == "epoch" and epoch == before):
             return f"its channel is at epoch {before} already"
         if event["event"] == "gap":
             fits = self._is_at(event["from"], life.expected)
             life.expected += event["count"]
+            life.begins = True  # what is next may have waited for the gap to end
         elif event["event"] == "fin":
             fits = self._is_at(event["label"], life.expected - 1)
             life.fin = life.expected - 1

@@ -156,13 +156,13 @@ class _Sorting:
         """Read all; the commands, and those among the inputs, by partition and offset."""
         for record in feed.outputs:
             self.parts.put(self._part_of_output(record), "outputs", record)
+        for record in feed.wanted:  # before rejects: what was rejected then was missing
+            self.parts.put(self._number(record.key), "wanted", record)
         for record in feed.rejects:
             self._take_reject(record)
         for record in feed.events:
             self._take_event(record)
         commands = sorted(self._noted(feed.commands), key=attrgetter("partition"))
-        for record in feed.wanted:
-            self.parts.put(self._number(record.key), "wanted", record)
         before = set(self.ends)
         own = [each for each in self._noted(feed.inputs) if not self._take_message(each)]
         if self.count > 1:

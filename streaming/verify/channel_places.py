@@ -155,7 +155,7 @@ def _judge_frontier(work: Judging, claim: Claim, after: Reading | None, tally: T
     elif reason == "outside-window":
         wrong = near
     elif reason == "buffer-full":
-        wrong = ahead <= 0
+        wrong = ahead <= 0 and not (cycle and given_up(work, reading))  # then a turn farther on
     else:
         only = cycle is not None and near and tally.copies[channel, epoch, reading.position] == 1
         wrong = (ahead == 0 or only) and not given_up(work, reading)

@@ -129,7 +129,9 @@ class Reading:
 class ChannelLife:
     """One channel during one incarnation, as its deliveries show it; ``ended`` by a reset.
 
-    ``begins``: the next delivery is that of a first label, which others were waited for to show.
+    ``begins``: the next delivery may have waited although no label is missing before it: others had
+    to show that its label is the first, or a gap had to end. ``labelled``: its deliveries that have
+    a label.
     """
 
     incarnation: int
@@ -139,6 +141,7 @@ class ChannelLife:
     fin: int | None = None
     ended: bool = False
     begins: bool = False
+    labelled: int = 0
 
 
 @dataclass(slots=True)

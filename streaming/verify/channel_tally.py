@@ -22,7 +22,7 @@ class Tally:
     """By channel and epoch: how often each label came, all, the lowest FIN; where epochs began.
 
     A record that was rejected when it came ends no epoch and begins none. ``turned_away``: how
-    many copies of a label were.
+    many copies of a label were. ``later``: labels of which a copy may have waited for its reject.
     """
 
     def __init__(
@@ -33,14 +33,18 @@ class Tally:
         self.count: Counter[tuple[bytes, int]] = Counter()
         self.fin: dict[tuple[bytes, int], int] = {}
         self._begun: defaultdict[bytes, dict[tuple[int, str, int], int]] = defaultdict(dict)
-        turned_away = {each.origin for each in rejects if each and each.reason not in LATER}
+        self.later: set[Label] = set()
+        reasons = {each.origin: each.reason for each in rejects if each}
         for record, reading in zip(records, readings, strict=True):
             if reading.reason is not None or reading.channel is None or reading.passes:
                 continue
             channel, epoch = reading.channel, reading.epoch
             self.copies[channel, epoch, reading.position] += 1
             self.count[channel, epoch] += 1
-            if record.place in turned_away:
+            reason = reasons.get(record.place)
+            if reason in LATER:
+                self.later.add((channel, epoch, reading.position))
+            elif reason is not None:
                 self.turned_away[channel, epoch, reading.position] += 1
                 continue
             if epoch:

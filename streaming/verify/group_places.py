@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
 
 from streaming.places import Place
+from streaming.verify.added import NUMBER_MAX
 from streaming.verify.columns import Column, paced
 from streaming.verify.commands import DONE, Command
 from streaming.verify.faults import Verdict
@@ -169,24 +170,46 @@ def judge_absences(
     ``absent``: see :func:`judge_removals`. What a partition has of a group around such an input
     says whether the group was there.
     """
-    lines: dict[tuple[int, bytes], list[tuple[int, int]]] = {}
-    asked = [(inputs.partition[one], inputs.headers[one][0][1] or b"", one) for one in absent]
-    lines.update(((partition, name), []) for partition, name, _ in asked)
+    asked: dict[tuple[int, bytes], list[int]] = defaultdict(list)
+    for record in sorted(absent, key=inputs.offset.__getitem__):
+        asked[inputs.partition[record], inputs.headers[record][0][1] or b""].append(record)
+    lines = {place: _Around([inputs.offset[one] for one in its]) for place, its in asked.items()}
     for message, (name, version, _) in paced(enumerate(names) if asked else ()):
         line = lines.get((inputs.partition[of[message]], name)) if of[message] >= 0 else None
         if line is not None:
-            line.append((inputs.offset[of[message]], version))
-    for line in lines.values():
-        line.sort()
-    for partition, name, record in asked:
-        line = lines[partition, name]
-        behind = bisect_left(line, (inputs.offset[record], -1))
-        before, after = line[:behind][-1:], line[behind:][:1]
+            line.take(inputs.offset[of[message]], version)
+    for (partition, name), records in asked.items():
         never = not groups.get(name, Group()).removed
-        if before and (never or (after and before[0][1] == after[0][1])):
-            witness = f"{inputs.where(record)} was rejected, as if its group were not there"
-            there = f"at offset {before[0][0]} it was, and it was not removed since"
-            verdict.find("wrong-reason", f"{witness}: {there}")
+        for record, (before, after) in zip(records, lines[partition, name].found(), strict=True):
+            if before[0] >= 0 and (never or before[1] == after[1]):
+                witness = f"{inputs.where(record)} was rejected, as if its group were not there"
+                there = f"at offset {before[0]} it was, and it was not removed since"
+                verdict.find("wrong-reason", f"{witness}: {there}")
+
+
+class _Around:
+    """The messages (offset, version) of a group in a partition that are nearest to some offsets.
+
+    Only these are kept: the others may be all records of a topic.
+    """
+
+    def __init__(self, offsets: list[int]) -> None:
+        self.offsets = offsets
+        self.before = [(-1, -1)] * len(offsets)
+        self.after = [(NUMBER_MAX, -1)] * len(offsets)
+
+    def take(self, offset: int, version: int) -> None:
+        """Take a message, in any order."""
+        at = bisect_left(self.offsets, offset)
+        if at < len(self.offsets):
+            self.before[at] = max(self.before[at], (offset, version))
+        if at:
+            self.after[at - 1] = min(self.after[at - 1], (offset, version))
+
+    def found(self) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+        """Yield the nearest messages before and behind each offset; version -1: there is none."""
+        after = [*accumulate(reversed(self.after), min)]
+        return zip(accumulate(self.before, max), reversed(after), strict=True)
 
 
 def _ends(group: Group, events: Mapping[Place, int]) -> Iterable[_End]:

@@ -127,11 +127,15 @@ def _common(view: RoutedView, at: int, place: dict[str, int]) -> Iterable[bool]:
 
 
 def _is_over(view: RoutedView, at: int, directory: Directory) -> bool:
-    """Return whether a view's double overlap is none of the groups as they are now."""
-    first, second = view.pairs[at]
-    if directory.view_of.get(first) == view.number == directory.view_of.get(second):
+    """Return whether a view's double overlap is none of the groups as they are now.
+
+    Not where both groups have gone on to other views: all that is left here was sent before.
+    """
+    names = view.pairs[at]
+    views = {directory.view_of.get(name) for name in names}  # None: the group is no more
+    if views == {view.number} or not views & {view.number, None}:
         return False
-    one, other = (directory.groups.get(name, ()) for name in (first, second))
+    one, other = (directory.groups.get(name, ()) for name in names)
     return len(set(one) & set(other)) < 2
 
 

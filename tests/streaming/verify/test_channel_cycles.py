@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -196,3 +197,33 @@ def test_faults_among_gaps_are_found(steps, plant, name):
     plant(material)
     verdict = found(it, material)
     assert name in verdict.counts, verdict.counts
+
+
+def test_a_buffer_may_be_full_a_turn_farther_on():
+    """Behind label 0 seven are given up: 0 is held in the next turn, and label 1 is behind it."""
+    it = world(0, skip(to=4), seed(7), 0, 1, held_max=1)
+    (reject,) = it.topics["rejects"]
+    assert reject.header("reject-reason")[1] == b"buffer-full"
+    assert found(it).good
+
+
+def test_a_copy_of_an_earlier_life_is_not_lost():
+    """Label 1 came twice before the channel was forgotten; then it is the next label again."""
+    offsets, given = count(), []
+    for now_ms, labels in (1000, (0, 1, 2, 1)), (2000, ()), (3000, (0, 1)):
+        records = [
+            {"topic": 0, "partition": 0, "offset": offset, "timestamp": now_ms, "key": b"a"}
+            | {"value": b"v%d" % offset, "headers": [{"key": "label", "value": b"%d" % label}]}
+            for label, offset in zip(labels, offsets, strict=False)
+        ]
+        given.append((now_ms, records))
+    rules = Rules(OCTAL, window=3, drop_duplicates=True, retire_after_ms=500)
+    it = World(plan(rules), given)
+    settings, material = it.settings(drop_duplicates=True), it.material()
+    last = material.outputs.pop()
+    assert judge(settings, material).counts == {"lost": 1}, "of this life"
+    material.inputs.pop()
+    verdict = judge(settings, material)
+    assert verdict.good, verdict.faults
+    assert verdict.looked_at["dropped"] == 1
+    assert last.header("label")[1] == b"1"

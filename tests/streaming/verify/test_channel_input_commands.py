@@ -132,3 +132,15 @@ def test_a_reset_out_of_its_place_is_found():
         if event.get("op") == "reset":
             event.update(offset=1, id="p:command:in:0:1")
     assert set(judge(it.settings(), material).counts) == {"misplaced-command"}
+
+
+def test_a_channel_that_was_seeded_and_reset_waits_for_its_start_again():
+    records = [
+        record(0, b"a", b'{"label": 10}', op=b"seed"),
+        record(1, b"a", b"{}", op=b"reset"),
+        record(2, b"a", b"v", label=b"4"),
+    ]
+    rules = Rules(LinearLabels(), settle_ms=30)
+    it = World(replace(plan(rules), input_commands=OPS), [(1000, records)])
+    verdict = judge(it.settings(first_seen=True), it.material())
+    assert (verdict.counts, verdict.looked_at["held"]) == ({}, 1), verdict.faults

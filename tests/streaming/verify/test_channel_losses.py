@@ -65,6 +65,13 @@ def test_what_came_beyond_the_window_of_a_cycle_may_be_dropped():
     assert right.good, right.faults
 
 
+def test_a_copy_may_be_dropped_whose_other_one_waits_until_a_fin_rejects_it():
+    inputs = [*in_turn(0, 2, 2), sent(3, 1, fin=True)]
+    rejects = [rejected(inputs[1], "after-fin", after=0)]
+    right = verdict_on(OCTAL, inputs, [inputs[0], inputs[3]], rejects)
+    assert (right.counts, right.looked_at["dropped"]) == ({}, 1)
+
+
 REJECTED = {
     "the next label, as a duplicate of a copy that is rejected, too": (
         SETTINGS,

@@ -93,3 +93,49 @@ def test_a_notice_that_is_not_there_is_a_hole():
     material = it.material()
     del material.outputs[next(at for at, r in enumerate(material.outputs) if r.value is None)]
     assert "hole" in judge(it.settings(), material).counts
+
+
+def given(now_ms, *records):
+    """A batch of records of one channel: each its offset, label and epoch."""
+    return now_ms, [
+        {
+            "topic": 0, "partition": 0, "offset": offset, "timestamp": now_ms, "key": b"a",
+            "value": b"v%d" % offset,
+            "headers": [
+                {"key": name, "value": b"%d" % number}
+                for name, number in (("label", label), ("epoch", epoch or None))
+                if number is not None
+            ],
+        }
+        for offset, label, epoch in records
+    ]  # fmt: skip
+
+
+def test_what_waited_for_a_gap_may_be_overtaken_by_what_has_no_label():
+    """A notice says of the gap, so that no label is missing between the deliveries around it."""
+    rules = Rules(LinearLabels(), gap=Skip(15), notices=True, pass_unlabelled=True)
+    it = World(plan(rules), [given(0, (0, 0, 0), (1, 2, 0), (2, None, 0)), given(20)])
+    order = [each.header("notice")[1] or each.value for each in it.topics["out"]]
+    assert order == [b"v0", b"v2", b"gap", b"v1"]
+    verdict = judge(it.settings(pass_unlabelled=True), it.material())
+    assert verdict.good, verdict.faults
+
+
+def test_a_notice_may_be_the_first_record_of_an_epoch_that_begins_at_any_label():
+    rules = Rules(LinearLabels(), gap=Skip(15), notices=True, settle_ms=5)
+    first, second = given(0, (0, 10, 0)), given(10, (1, 20, 1), (2, 22, 1))
+    it = World(plan(rules), [first, given(5), second, given(20), given(40)])
+    order = [each.header("notice")[1] or each.value for each in it.topics["out"]]
+    assert order == [b"v0", b"epoch", b"v1", b"gap", b"v2"]
+    assert judge(it.settings(first_seen=True), it.material()).good
+    missing = it.material()
+    missing.events[:] = [event for event in missing.events if event["event"] != "started"]
+    assert not judge(it.settings(first_seen=True), missing).good
+
+
+def test_what_comes_behind_the_notice_of_an_epoch_may_wait_for_its_start():
+    rules = Rules(LinearLabels(), notices=True, settle_ms=5)
+    it = World(plan(rules), [given(0, (0, 10, 0)), given(10), given(11, (1, 0, 1))])
+    assert [each.header("notice")[1] for each in it.topics["out"]] == [None, b"epoch"]
+    verdict = judge(it.settings(first_seen=True), it.material())
+    assert (verdict.counts, verdict.looked_at["held"]) == ({}, 1), verdict.faults

@@ -4,9 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from sequencer.channels import Rules
+from sequencer.labels import LinearLabels
 from streaming.verify import run
 from streaming.verify.channel import Material, judge
+from streaming.verify.channel_parts import Feed, judge_in_parts
 from streaming.verify.faults import Verdict
+from tests.streaming.disciplines.channels.plans import plan
+from tests.streaming.verify.channel_worlds import World
 from tests.streaming.verify.one_channel import SETTINGS, delivered, rejected, sent
 
 IN = ("in", 0)
@@ -65,3 +70,26 @@ def test_an_event_that_the_last_part_of_a_batch_brings_gets_its_time(name, monke
         due = ()
 
     assert run._judge_in_time(Asked(), wait_s=60).good
+
+
+def test_a_label_that_was_rejected_meanwhile_may_be_asked_for():
+    """Label 5 is beyond the window; then 6 is held, and what lies below it is asked for."""
+    records = [
+        {"topic": 0, "partition": 0, "offset": offset, "timestamp": 1, "key": b"k"}
+        | {"value": b"v", "headers": [{"key": "label", "value": b"%d" % label}]}
+        for offset, label in enumerate((0, 5, 1, 2, 6))
+    ]
+    its = plan(Rules(LinearLabels(), window=3, ask_ms=3))
+    given = [(1000, records[:1]), (1010, records[1:]), (1020, [])]
+    before, after = World(its, given[:1]), World(its, given)
+    assert len(after.topics["wanted"]) == 1
+    read = []
+
+    def topic(name):
+        """A topic as it is when its reading begins: meanwhile the service goes on."""
+        read.append(name)
+        yield from (before if len(read) < 3 else after).topics[name]
+
+    names = ("out", "rejects", "events", "commands", "wanted", "in")
+    verdict, _ = judge_in_parts(after.settings(), Feed(*map(topic, names)), 1)
+    assert "false-wanted" not in verdict.counts, verdict.faults

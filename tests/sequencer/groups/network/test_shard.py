@@ -7,6 +7,7 @@ import random
 import pytest
 
 from sequencer.groups.network.routes import Directory
+from sequencer.groups.network.tables import tables
 from tests.seeds import seeds
 from tests.sequencer.groups.network.shards import OPS, Shards
 
@@ -174,3 +175,22 @@ def connected(groups):
             waiting += more
         found |= dict.fromkeys(part, part)
     return found
+
+
+@pytest.mark.parametrize(
+    ("op", "members", "is_over"),
+    [
+        ("set", ["D", "F"], True),  # another part of the graph: G0 stays in the view
+        ("set", ["B", "C", "D"], False),  # both have gone on: what is left was sent before
+        ("set", ["A", "B", "D"], False),  # they still overlap
+        ("remove", [], True),
+    ],
+)
+def test_an_overlap_is_over_while_one_of_its_lines_goes_on(op, members, is_over):
+    directory = Directory(4, lambda node: node, remember_ms=0)
+    directory.begin({"G0": ["A", "B"], "G1": ["A", "B"], "G2": ["B", "C"]})
+    (view,) = directory.views.values()
+    directory.change(op, "G1", members, now_ms=0)
+    known = tables(directory, 0, lambda _: 0)
+    atom = view.first_atom + view.pairs.index(("G0", "G1"))
+    assert known.over[known.atom.tolist().index(atom)] == is_over
