@@ -16,6 +16,7 @@ from streaming.errors import (
     SequencerError,
     StorageUnavailable,
 )
+from streaming.kafka import rights
 from streaming.logs import say
 from streaming.service.kafka_watch import KafkaWatch, Note, pause_after, say_again
 from streaming.service.pipeline import Pipeline
@@ -101,7 +102,7 @@ class Restarts:
         if self._is_away or self.kafka.stopping.is_set():
             return
         try:
-            pipeline.start()
+            self._start(pipeline)
         except (KafkaUnavailable, StorageUnavailable) as error:
             self._note_failure(pipeline, tries, error)
         except OF_ONE_PIPELINE as error:
@@ -111,6 +112,17 @@ class Restarts:
             self._stop_alone(pipeline, JobFailed(error.message, REPEATED_LATER, remedy))
         else:
             tries.due = None
+
+    def _start(self, pipeline: Pipeline) -> None:
+        """Start its query; KafkaRefused where this user may no longer see its topics.
+
+        Kafka leaves such topics out of its list, as if they were deleted.
+        """
+        try:
+            pipeline.start()
+        except ConfigError:
+            rights.require(self.kafka.config, [pipeline.name])
+            raise
 
     def _note_failure(self, pipeline: Pipeline, tries: Tries, failure: SequencerError) -> None:
         """Have its start tried later."""
