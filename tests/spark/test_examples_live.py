@@ -52,7 +52,9 @@ def test_every_client_does_what_its_example_says(broker, topic_prefix, tmp_path)
     prefix = topic_prefix.removesuffix(".")
     names = {name: f"{prefix}-{name}" for name in PIPELINES}
     tables = {names[name]: dict(table) for name, table in PIPELINES.items()}
-    tables[names["asking"]]["gap"] = PIPELINES["asking"]["gap"] | {"after": "30 s"}  # a busy machine
+    tables[names["asking"]]["gap"] = PIPELINES["asking"]["gap"] | {
+        "after": "30 s"
+    }  # a busy machine
     config = write_config(tmp_path, broker.bootstrap, tables)
     failed = f"{names['orders']}.failed"
     lossy = [f"{names[name]}.way" for name in ("asking", "patient")]
