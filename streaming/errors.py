@@ -2,6 +2,7 @@
 
 SequencerError
 ├── ConfigError          the configuration, or the call, cannot work        exit status 2
+│   └── TopicsMissing    Kafka lists no such topics
 ├── KafkaUnavailable     Kafka does not answer                              exit status 1
 │   └── KafkaRefused     Kafka answers, and does not let us
 ├── StorageUnavailable   the checkpoint's storage does not, or refuses us   exit status 1
@@ -53,6 +54,10 @@ class ConfigError(SequencerError):
     ) -> None:
         super().__init__(message, effect, remedy)
         self.faults = tuple(faults)
+
+
+class TopicsMissing(ConfigError):  # noqa: N818
+    """Kafka lists no such topics: a typing error, a deletion, or brokers that just started."""
 
 
 class KafkaUnavailable(SequencerError):  # noqa: N818  (reads as what it is)

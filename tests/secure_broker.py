@@ -140,6 +140,25 @@ class SecureBroker:
         for future in admin.create_acls(bindings).values():
             future.result(30)
 
+    def withdraw(self, user: str, topic: str) -> None:
+        """Take from a user all that it may do with a topic."""
+        from confluent_kafka.admin import (
+            AclBindingFilter,
+            AclOperation,
+            AclPermissionType,
+            AdminClient,
+            ResourcePatternType,
+            ResourceType,
+        )
+
+        pattern, allowed = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+        found = AclBindingFilter(
+            ResourceType.TOPIC, topic, pattern, f"User:{user}", None, AclOperation.ANY, allowed
+        )
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.delete_acls([found]).values():
+            assert future.result(30)
+
 
 @contextmanager
 def running(folder: Path) -> Iterator[SecureBroker]:

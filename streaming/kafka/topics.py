@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from streaming.config import Config
-from streaming.errors import ConfigError, KafkaRefused, KafkaUnavailable
+from streaming.errors import ConfigError, KafkaRefused, KafkaUnavailable, TopicsMissing
 from streaming.kafka import client_settings, connection, limits
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def require(config: Config, names: Iterable[str], *, inputs_only: bool = False) 
 
 
 def partitions(config: Config, names: Iterable[str]) -> dict[str, int]:
-    """Return the number of partitions of each topic; ConfigError if one is missing."""
+    """Return the number of partitions of each topic; TopicsMissing if one is."""
     names = list(names)
     there: dict[str, int] = {}
 
@@ -196,7 +196,7 @@ def partitions(config: Config, names: Iterable[str]) -> dict[str, int]:
         return [name for name in names if name not in there]
 
     if lacking := _lasting(look):
-        raise ConfigError(
+        raise TopicsMissing(
             f"Topics are missing in Kafka: {', '.join(lacking)}.",
             "Nothing was started.",
             f"Create them, for instance with: sequencer topics {config.source} --create",

@@ -15,12 +15,16 @@ from streaming.errors import (
     KafkaUnavailable,
     SequencerError,
     StorageUnavailable,
+    TopicsMissing,
 )
+from streaming.kafka import rights
 from streaming.logs import say
 from streaming.service.kafka_watch import KafkaWatch, Note, pause_after, say_again
 from streaming.service.pipeline import Pipeline
 
 ONCE_TRIES_MAX = 3
+MISSING_TRIES_MAX = 3
+"""A topic may be missing in this many starts, for 15 s at least: new brokers may know none yet."""
 REPEATED_LATER = "A batch that was under way will be repeated."
 
 OF_ONE_PIPELINE = (InputDamaged, InputLost)
@@ -31,10 +35,12 @@ OF_ONE_PIPELINE = (InputDamaged, InputLost)
 class Tries:
     """Failures of a pipeline in a row, and when its next start is due (`time.monotonic`).
 
+    ``missing``: how many starts in a row found that a topic is missing.
     ``due`` is None where no start is due: the query runs, or nobody has seen yet that it does not.
     """
 
     failures: int = 0
+    missing: int = 0
     due: float | None = None
 
 
@@ -101,16 +107,31 @@ class Restarts:
         if self._is_away or self.kafka.stopping.is_set():
             return
         try:
-            pipeline.start()
+            self._start(pipeline)
         except (KafkaUnavailable, StorageUnavailable) as error:
             self._note_failure(pipeline, tries, error)
         except OF_ONE_PIPELINE as error:
             self._stop_alone(pipeline, error)
         except ConfigError as error:
+            tries.missing = tries.missing + 1 if isinstance(error, TopicsMissing) else 0
+            if 0 < tries.missing <= MISSING_TRIES_MAX:
+                self._note_failure(pipeline, tries, error)
+                return
             remedy = f"{error.remedy} Then start the service again."
             self._stop_alone(pipeline, JobFailed(error.message, REPEATED_LATER, remedy))
         else:
-            tries.due = None
+            tries.due, tries.missing = None, 0
+
+    def _start(self, pipeline: Pipeline) -> None:
+        """Start its query; KafkaRefused where this user may no longer see its topics.
+
+        Kafka leaves such topics out of its list, as if they were deleted.
+        """
+        try:
+            pipeline.start()
+        except ConfigError:
+            rights.require(self.kafka.config, [pipeline.name])
+            raise
 
     def _note_failure(self, pipeline: Pipeline, tries: Tries, failure: SequencerError) -> None:
         """Have its start tried later."""

@@ -10,7 +10,7 @@ import pytest
 from tests import kerberos
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.secure_broker import PASSWORD, add_user
-from tests.service_helpers import called, run_once, toml, verify, write_config
+from tests.service_helpers import WarmService, called, run_once, toml, verify, write_config
 
 ROLES = {"in": "Read", "commands": "Read", "out": "Write", "rejects": "Write", "events": "Write"}
 GRANTED_SECONDS_MAX = 60
@@ -101,6 +101,23 @@ def test_ordered_with_the_least_rights_and_a_password_that_is_written_nowhere(
     assert any("checkpoints" in path.parts for path in written)
     known = [path.name for path in written if PASSWORD.encode() in path.read_bytes()]
     assert known == ["secret"]
+
+
+def test_a_topic_that_may_not_be_seen_for_a_while_is_waited_for(
+    secure_broker, topic_prefix, config
+):
+    """Kafka lists no topic on which a user has no right at all, as if somebody had deleted it."""
+    user, out = f"{topic_prefix}least", f"{topic_prefix}out"
+    wait_for_rights(config)
+    with WarmService(config) as service:
+        service.until(lambda: "ready, 1 pipeline running" in service.said())
+        secure_broker.withdraw(user, out)
+        send_in_disorder(secure_broker, topic_prefix)
+        service.until(lambda: f"lacks rights in Kafka: Write on Topic {out}." in service.said())
+        secure_broker.grant(user, [(each, "Topic", out) for each in ("Write", "Read")])
+        service.until(lambda: len(read_all(secure_broker.bootstrap, out)) == 3)
+        assert service.stop() == 0, service.said()
+    judge(secure_broker, topic_prefix)
 
 
 def test_ordered_by_a_token(secure_broker, topic_prefix, tmp_path):

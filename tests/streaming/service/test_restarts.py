@@ -12,6 +12,7 @@ from streaming.errors import (
     KafkaRefused,
     KafkaUnavailable,
     StorageUnavailable,
+    TopicsMissing,
 )
 from streaming.kafka import connection
 from streaming.service import kafka_watch, restarts
@@ -88,6 +89,7 @@ def kafka(monkeypatch):
             raise made.away
 
     monkeypatch.setattr(connection, "wait_for_kafka", ask)
+    monkeypatch.setattr(restarts.rights, "require", lambda *_: None)
     monkeypatch.setattr(kafka_watch, "RESTART_SECONDS", (0.01,))
     for module in (kafka_watch, restarts):
         monkeypatch.setattr(module, "say", lambda _text, **more: made.said.append(more["event"]))
@@ -202,6 +204,32 @@ def test_once_gives_up_where_a_start_fails_again_and_again(loop_once):
 def test_what_is_lost_stops_one_pipeline_alone(loop):
     loop.a.bad, loop.a.active = InputLost("Kafka no longer has it."), False
     until(lambda: loop.a.stopped_by is not None)
+    looks = loop.b.looks
+    until(lambda: loop.b.looks > looks)
+
+
+MISSING = TopicsMissing("Topics are missing in Kafka: a.out.")
+
+
+def test_a_topic_that_is_missing_for_a_moment_is_waited_for(loop):
+    """Brokers that have just started may list no topic yet."""
+    a, tried = loop.a, loop.a.tries
+
+    def start():
+        a.bad = MISSING if a.tries < tried + restarts.MISSING_TRIES_MAX else None
+        Query.start(a)
+
+    a.start, a.active = start, False
+    until(lambda: a.starts == 2)
+    assert a.stopped_by is None
+    assert a.tries == tried + restarts.MISSING_TRIES_MAX + 1
+
+
+def test_a_topic_that_stays_missing_stops_one_pipeline_alone(loop):
+    tried = loop.a.tries
+    loop.a.bad, loop.a.active = MISSING, False
+    until(lambda: loop.a.stopped_by is not None)
+    assert loop.a.tries == tried + restarts.MISSING_TRIES_MAX + 1
     looks = loop.b.looks
     until(lambda: loop.b.looks > looks)
 
