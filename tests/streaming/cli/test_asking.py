@@ -133,6 +133,8 @@ def test_a_command_stays_in_its_topic_where_nobody_answers(
         (["skip", "--blocked", ""], "blocked"),
         (["skip", "--channel", r"a\b"], r"--channel a\b has a backslash that begins no"),
         (["seed", "--channel-base64", "?", "--label", "1"], "--channel-base64 ? is not base64"),
+        (["group", "add", "G\udcff", "A"], "A name in the command is not UTF-8."),
+        (["node", "create", "n", "\udcff"], "A name in the command is not UTF-8."),
         (["reset", "--channel", "K", "--pipeline", "nobody"], "There is no pipeline 'nobody'."),
         (
             ["reset", "--channel", "K", "--pipeline", "PREFIXg"],
@@ -142,11 +144,31 @@ def test_a_command_stays_in_its_topic_where_nobody_answers(
 )
 def test_what_cannot_work_is_not_sent(call, config, broker, topic_prefix, words, told):
     words = [each.replace("PREFIX", topic_prefix) for each in words]
-    status, out, err = call(words[0], config, *words[1:])
+    verbs = 2 if words[0] in ("group", "node") else 1
+    status, out, err = call(*words[:verbs], config, *words[verbs:])
     assert (status, out) == (2, "")
     assert told in err
     assert "Traceback" not in err
-    assert read_all(broker.bootstrap, f"{topic_prefix}c.commands") == []
+    for each in "cgm":
+        assert read_all(broker.bootstrap, f"{topic_prefix}{each}.commands") == []
+
+
+def test_a_command_that_kafka_does_not_take_is_no_fault_of_the_program(call, config):
+    members = [f"{number}{'x' * 1_000}" for number in range(1_500)]
+    status, out, err = call("group", "add", config, "G", *members)
+    assert (status, out) == (1, "")
+    assert "Kafka did not take the command: Broker: Message size too large." in err
+    assert "Nothing was changed." in err
+
+
+def test_a_number_longer_than_any_label_is_the_services_to_refuse(
+    call, config, broker, topic_prefix
+):
+    number = "1" * 5_000
+    status, _, err = call("skip", config, "--channel", "K", "--to", number, "--timeout", "0.5")
+    assert (status, "Traceback" in err) == (1, False)
+    (record,) = read_all(broker.bootstrap, f"{topic_prefix}c.commands")
+    assert json.loads(record.value)["to"] == number
 
 
 def events(broker, topic, *happened):
