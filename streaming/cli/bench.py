@@ -52,9 +52,11 @@ def bench(
     Example: sequencer bench --messages 200000 --seconds 0
     """
     from streaming.bench.measuring import Wanted, measure  # noqa: PLC0415  (a quick --help)
+    from streaming.stopping import end_as_by_ctrl_c  # noqa: PLC0415
 
     if output is not None:
         require_writable(output)  # known before minutes are spent
+    end_as_by_ctrl_c()
     wanted = Wanted.of(messages, channels, size, rate, seconds)
     found = measure(wanted, lambda said: print(said, file=sys.stderr, flush=True))
     if output is not None:
