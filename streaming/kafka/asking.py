@@ -6,13 +6,14 @@ import json
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from streaming import logs
 from streaming.config import Config
 from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
 from streaming.kafka import client_settings, connection, topics
-from streaming.kafka.reading import Record, TopicReader
+from streaming.kafka.reading import End, Record, TopicReader
 from streaming.kafka.record_sizes import OF_ANY_SIZE
 
 POLL_SECONDS = 0.2
@@ -117,9 +118,17 @@ def _answer(
 ) -> dict[str, Any] | None:
     while time.monotonic() < deadline:
         for record in reader.take(POLL_SECONDS):
-            event = json.loads(record.value or b"{}") if isinstance(record, Record) else {}
-            if event.get("event") not in ANSWERS:
-                continue
-            if (event["topic"], event["partition"], event["offset"]) == place:
-                return dict(event)
+            event = _event_in(record)
+            asked = tuple(event.get(name) for name in ("topic", "partition", "offset"))
+            if asked == place and event.get("event") in ANSWERS:
+                return event
     return None
+
+
+def _event_in(record: Record | End) -> dict[str, Any]:
+    """Return a record's event; empty if somebody else wrote it."""
+    event = None
+    if isinstance(record, Record):
+        with suppress(ValueError, RecursionError):
+            event = json.loads(record.value or b"")
+    return event if isinstance(event, dict) else {}

@@ -2,11 +2,12 @@
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from streaming import cli
-from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.service_helpers import toml
 
 ROLES = ("in", "out", "rejects", "events", "commands")
@@ -169,6 +170,28 @@ def test_a_number_longer_than_any_label_is_the_services_to_refuse(
     assert (status, "Traceback" in err) == (1, False)
     (record,) = read_all(broker.bootstrap, f"{topic_prefix}c.commands")
     assert json.loads(record.value)["to"] == number
+
+
+def test_an_answer_is_found_among_records_of_others(call, config, broker, topic_prefix):
+    topic = f"{topic_prefix}c.commands"
+    answer = {"event": "command-done", "topic": topic, "partition": 0, "channels": 1, "given_up": 2}
+
+    def answering():
+        wait_for_records(broker.bootstrap, topic, 1)
+        others = [b"none", b"[1]", b"[" * 100_000, b"\xff", None, b'{"event": ["command-done"]}']
+        values = [
+            *others,
+            b'{"event": "command-done"}',
+            json.dumps({**answer, "offset": 0}).encode(),
+        ]
+        records = [Record(b"k", value) for value in values]
+        produce(broker.bootstrap, f"{topic_prefix}c.events", records)
+
+    with ThreadPoolExecutor(1) as others:
+        done = others.submit(answering)
+        status, out, err = call("skip", config, "--channel", "K", "--timeout", "60")
+        done.result()
+    assert (status, out) == (0, "done: 1 channel, 2 labels given up\n"), err
 
 
 def events(broker, topic, *happened):
