@@ -14,6 +14,13 @@ from streaming.logs import say
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
 
+def end_as_by_ctrl_c() -> None:
+    """Have SIGTERM and a closed terminal end the program as Ctrl-C does: with what it started."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, signal.default_int_handler)
+
+
 class Stopping(threading.Event):
     """Set by the first SIGTERM or Ctrl-C; further ones change nothing.
 

@@ -112,7 +112,7 @@ def channel_named(channel: str | None, channel_base64: str | None) -> bytes | No
 def tell(answer: dict[str, Any], *, as_json: bool) -> None:
     """Show the answer; exit with status 1 where it was refused, or concerned an unknown channel."""
     refused = answer["event"] == "command-refused"
-    nobody = answer.get("known") is False and not answer["channels"]
+    nobody = not refused and answer.get("known") is False and not answer["channels"]
     if as_json:
         print(json.dumps(answer))
     elif refused:

@@ -14,13 +14,18 @@ from streaming.cli.pictures import require_writable, write_picture
 if TYPE_CHECKING:
     from streaming.bench.measuring import Measured
 
+BYTES_MAX = 900_000
+"""A topic with its broker's defaults takes records up to 1 MB."""
+
 
 def bench(
     messages: Annotated[int, typer.Option("--messages", help="How many.", min=1_000)] = 1_000_000,
     channels: Annotated[
         int, typer.Option("--channels", help="Number of channels.", min=1)
     ] = 10_000,
-    size: Annotated[int, typer.Option("--bytes", help="Size of each value.", min=0)] = 100,
+    size: Annotated[
+        int, typer.Option("--bytes", help="Size of each value.", min=0, max=BYTES_MAX)
+    ] = 100,
     rate: Annotated[
         float, typer.Option("--rate", help="Messages a second for the latency.", min=1)
     ] = 2_000,
@@ -52,9 +57,11 @@ def bench(
     Example: sequencer bench --messages 200000 --seconds 0
     """
     from streaming.bench.measuring import Wanted, measure  # noqa: PLC0415  (a quick --help)
+    from streaming.stopping import end_as_by_ctrl_c  # noqa: PLC0415
 
     if output is not None:
         require_writable(output)  # known before minutes are spent
+    end_as_by_ctrl_c()
     wanted = Wanted.of(messages, channels, size, rate, seconds)
     found = measure(wanted, lambda said: print(said, file=sys.stderr, flush=True))
     if output is not None:

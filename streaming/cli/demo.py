@@ -32,13 +32,15 @@ def demo(
         int | None,
         typer.Option(
             help="How many (multicast: orders); 0 for the whole year. "
-            "[default: 40,000 for channels, 5,000 for groups, 1,000 for multicast]"
+            "[default: 40,000 for channels, 5,000 for groups, 1,000 for multicast]",
+            min=0,
         ),
     ] = None,
     per_second: Annotated[
         float | None,
         typer.Option(
-            help="Rate at which they are published. [default: 4,000; groups: 200; multicast: 50]"
+            help="Rate at which they are published. [default: 4,000; groups: 200; multicast: 50]",
+            min=0,
         ),
     ] = None,
     order: Annotated[
@@ -78,11 +80,14 @@ def demo(
 
     Example: sequencer demo groups --flights 10000 --keep var/demo
     """
+    from streaming.stopping import end_as_by_ctrl_c  # noqa: PLC0415  (a quick --help)
+
     _require(scene, order, flights)
+    end_as_by_ctrl_c()
     good, page = _shown(scene, flights, per_second, seed, keep, order)
     if not good:
         raise typer.Exit(1)
-    from streaming.demo.stage import announce  # noqa: PLC0415  (a quick --help)
+    from streaming.demo.stage import announce  # noqa: PLC0415
 
     announce(
         "Where next: sequencer demo --keep var/demo keeps the configuration and the data to look "

@@ -31,6 +31,7 @@ from streaming.cli.asking import (
 )
 from streaming.errors import ConfigError
 
+DIGITS_MAX = 100
 ByOption = Annotated[
     str | None,
     typer.Option("--by", help="Who gives the command; the answer repeats it.", envvar="USER"),
@@ -134,4 +135,5 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    """Return whether it may be a label; Python reads no number of more than 4,300 digits."""
+    return text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX

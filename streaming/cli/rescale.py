@@ -51,6 +51,12 @@ def rescale(
             "Nothing was changed.",
             "A state partition holds at least one shard: give more shards, or fewer partitions.",
         )
+    if not root:
+        raise ConfigError(
+            f"--to {to!r} is not a place for a checkpoint.",
+            "Nothing was changed.",
+            "Name a new folder or URI.",
+        )
     if root == settings.service.checkpoint.rstrip("/"):
         raise ConfigError(
             f"--to {to} is the checkpoint that there is.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -60,6 +60,12 @@ def send(
     Example: sequencer send trades.in --key IBM --header label=0 "first"
     """
     headers: Pairs = [_pair(text) for text in header or []]
+    common = None if key is None else os.fsencode(key)
+    texts = enumerate(_texts(values, as_json=as_json), start=1)
+    records: Iterable[dict[str, Any]]
+    records = (_record(*each, common, headers, as_json=as_json) for each in texts)
+    if values:  # known at once; lines of standard input may come for hours
+        records = _all_of(records)
     settings, topics = connect(config, bootstrap)
     if topic not in topics:
         raise no_topic([topic])
@@ -70,10 +76,9 @@ def send(
             f"Write one of 0 … {topics[topic] - 1}.",
         )
     sender = _Sender(settings, topic, partition)
-    common = None if key is None else os.fsencode(key)
     try:
-        for number, text in enumerate(_texts(values, as_json=as_json), start=1):
-            sender.send(_record(text, number, common, headers, as_json=as_json))
+        for record in records:
+            sender.send(record)
     finally:  # also on Ctrl-C and at a line that is no message: what went before it goes out
         sender.finish()
 
@@ -156,8 +161,16 @@ def _pair(text: str) -> tuple[str, bytes]:
     return name, os.fsencode(value)
 
 
+def _all_of(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return all records, before any is sent."""
+    try:
+        return list(records)
+    except ConfigError as error:
+        raise ConfigError(error.message, "Nothing was sent.", error.remedy) from error
+
+
 def _record(
-    text: bytes, number: int, key: bytes | None, headers: Pairs, *, as_json: bool
+    number: int, text: bytes, key: bytes | None, headers: Pairs, *, as_json: bool
 ) -> dict[str, Any]:
     if not as_json:
         return {"key": key, "value": text, "headers": headers}

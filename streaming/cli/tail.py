@@ -116,7 +116,8 @@ def _begin(since: str | None, *, from_beginning: bool) -> int | None:
             "Nothing was read.",
             'Write for instance --since "5 min" or --since 2026-11-22T09:00:00 (UTC).',
         ) from None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    since_ms = round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    return max(0, since_ms)  # of Kafka's own negative times none is one
 
 
 def _messages(

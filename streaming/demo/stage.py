@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from streaming.arrow.totals import Totals
 from streaming.config import Config
 from streaming.demo.page import Course, write
-from streaming.errors import JobFailed
+from streaming.errors import ConfigError, JobFailed
 from streaming.kafka import connection
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.service.checkpoint import Checkpoint
@@ -60,7 +60,14 @@ class Stage(ABC):
 
     def __init__(self, count: int, per_second: float, seed: int, keep: Path | None) -> None:
         self.folder = (keep or Path(tempfile.mkdtemp(prefix="sequencer-demo-"))).resolve()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"--keep {keep} cannot be a folder: {error.strerror}.",
+                "Nothing was started.",
+                "Name another folder.",
+            ) from error
         self.keep = keep is not None
         self.count, self.per_second, self.seed = count, per_second, seed
         self.topic = f"demo-{int(time.time())}"

@@ -6,13 +6,15 @@ import json
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from streaming import logs
 from streaming.config import Config
-from streaming.errors import JobFailed, KafkaUnavailable
+from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
 from streaming.kafka import client_settings, connection, topics
-from streaming.kafka.reading import Record, TopicReader
+from streaming.kafka.reading import End, Record, TopicReader
+from streaming.kafka.record_sizes import OF_ANY_SIZE
 
 POLL_SECONDS = 0.2
 ANSWERS = ("command-done", "command-refused")
@@ -31,11 +33,12 @@ def ask(
 
     ``is_stopped``: it is known that nobody answers yet, which is said before the wait.
 
-    Raises ConfigError where topics are missing, KafkaUnavailable where Kafka does not take the
-    command or cannot be read, and JobFailed where no answer comes within ``limit_s``; the command
-    then stays in its topic.
+    Raises ConfigError where topics are missing or a name is not Unicode, KafkaUnavailable where
+    Kafka does not take the command or cannot be read, and JobFailed where no answer comes within
+    ``limit_s``; the command then stays in its topic.
     """
     pipeline = config.pipelines[name]
+    value = _encoded({"id": str(uuid.uuid4()), **command})
     counts = topics.partitions(config, (pipeline.events, pipeline.commands))
     reader = TopicReader(
         config,
@@ -48,7 +51,7 @@ def ask(
     try:
         homes = [(pipeline.events, number) for number in range(counts[pipeline.events])]
         reader.assign(reader.ends(homes))
-        place = _send(config, pipeline.commands, {"id": str(uuid.uuid4()), **command}, key)
+        place = _send(config, pipeline.commands, value, key)
         if is_stopped:
             logs.say(
                 f"The service does not run. The command {_standing(place)} Waiting up to "
@@ -83,16 +86,20 @@ def _standing(place: tuple[str, int, int]) -> str:
     )
 
 
-def _send(
-    config: Config, topic: str, command: Mapping[str, Any], key: bytes | None
-) -> tuple[str, int, int]:
+def _encoded(command: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(command, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:  # an argument with other bytes
+        raise ConfigError("A name in the command is not UTF-8.", "Nothing was sent.") from error
+
+
+def _send(config: Config, topic: str, value: bytes, key: bytes | None) -> tuple[str, int, int]:
     """Send the command; where it stands now."""
     from confluent_kafka import Producer  # noqa: PLC0415
 
-    once = {"acks": "all", "enable.idempotence": True}
+    once = {"acks": "all", "enable.idempotence": True, **OF_ANY_SIZE}
     producer = Producer(client_settings.confluent(config, **once), logger=connection.quiet())
     errors: list[Any] = []
-    value = json.dumps(command, ensure_ascii=False).encode()
     producer.produce(topic, value, key, on_delivery=lambda *report: errors.append(report))
     producer.flush(topics.SECONDS_MAX)
     if not errors or errors[0][0] is not None:
@@ -111,9 +118,17 @@ def _answer(
 ) -> dict[str, Any] | None:
     while time.monotonic() < deadline:
         for record in reader.take(POLL_SECONDS):
-            event = json.loads(record.value or b"{}") if isinstance(record, Record) else {}
-            if event.get("event") not in ANSWERS:
-                continue
-            if (event["topic"], event["partition"], event["offset"]) == place:
-                return dict(event)
+            event = _event_in(record)
+            asked = tuple(event.get(name) for name in ("topic", "partition", "offset"))
+            if asked == place and event.get("event") in ANSWERS:
+                return event
     return None
+
+
+def _event_in(record: Record | End) -> dict[str, Any]:
+    """Return a record's event; empty if somebody else wrote it."""
+    event = None
+    if isinstance(record, Record):
+        with suppress(ValueError, RecursionError):
+            event = json.loads(record.value or b"")
+    return event if isinstance(event, dict) else {}

@@ -223,6 +223,7 @@ def changed(
     table.setdefault("input", f"{name}.in")
     names = {"output": "out"}
     table |= {role: f"{prefix}{names.get(role, role)}" for role in WRITTEN}
+    table.pop("progress", None)  # marks that only the service's driver writes
     if table.get("discipline") == "channel":
         table["wanted"] = f"{prefix}wanted"
     service = {**tables.get("service", {}), "create_topics": True, "metrics": ""}

@@ -104,18 +104,17 @@ class Resending:
     def _topics_to_write(self) -> list[str]:
         """The topics that may be written to: the input's, or the one that was named."""
         settings = self.config.pipelines[self.pipeline]
-        if self.choice.to is not None:
-            return [self.choice.to]
+        to = settings.input if self.choice.to is None else [self.choice.to]
         for name, other in self.config.pipelines.items():
-            for topic in settings.input:
+            for topic in to:
                 if topic in other.written.values():
                     raise ConfigError(
                         f"{topic} is written by pipeline {name}: a record that is sent there "
                         "would look like a repeat to its readers.",
                         "Nothing was sent.",
-                        "Send to another input of this pipeline, or elsewhere, with --to TOPIC.",
+                        "Send to a topic that no pipeline writes, with --to TOPIC.",
                     )
-        return list(settings.input)
+        return list(to)
 
     def _is_due(self, reject: Reject) -> bool:
         """Return whether to send a reject now; counts it."""

@@ -75,7 +75,7 @@ def back_up(checkpoints: Iterable[Checkpoint], to: Path) -> dict[str, int]:
         sync(to.parent)
     except OSError as error:
         raise StorageUnavailable(
-            f"The backup cannot be written to {to}: {error.strerror}.",
+            f"The backup cannot be written to {to}: {_reason(error)}.",
             UNCHANGED,
             "See that the folder can be written to, and that its disk has room.",
         ) from error
@@ -83,6 +83,13 @@ def back_up(checkpoints: Iterable[Checkpoint], to: Path) -> dict[str, int]:
         shutil.rmtree(stage, ignore_errors=True)
         held.close()
     return kept
+
+
+def _reason(error: OSError) -> str:
+    """Return what the first failure was; a copied folder has a list of (from, to, reason)."""
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
+        return str(error.args[0][0][2])
+    return str(error.strerror)
 
 
 @contextmanager
@@ -117,7 +124,13 @@ def _require_possible(checkpoints: list[Checkpoint], to: Path) -> None:
                 "Stop the service and copy it with the storage's own tools (docs/backup.md).",
             )
         checkpoint.require_here()
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+    try:
+        is_used = to.exists() and (not to.is_dir() or any(to.iterdir()))
+    except OSError as error:
+        raise ConfigError(
+            f"{to} cannot be a backup: {error.strerror}.", UNCHANGED, "Name another folder."
+        ) from error
+    if is_used:
         raise ConfigError(
             f"{to} is there already.", UNCHANGED, "Name a folder that is not there, or is empty."
         )

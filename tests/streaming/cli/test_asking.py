@@ -2,11 +2,12 @@
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from streaming import cli
-from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.service_helpers import toml
 
 ROLES = ("in", "out", "rejects", "events", "commands")
@@ -133,6 +134,8 @@ def test_a_command_stays_in_its_topic_where_nobody_answers(
         (["skip", "--blocked", ""], "blocked"),
         (["skip", "--channel", r"a\b"], r"--channel a\b has a backslash that begins no"),
         (["seed", "--channel-base64", "?", "--label", "1"], "--channel-base64 ? is not base64"),
+        (["group", "add", "G\udcff", "A"], "A name in the command is not UTF-8."),
+        (["node", "create", "n", "\udcff"], "A name in the command is not UTF-8."),
         (["reset", "--channel", "K", "--pipeline", "nobody"], "There is no pipeline 'nobody'."),
         (
             ["reset", "--channel", "K", "--pipeline", "PREFIXg"],
@@ -142,11 +145,53 @@ def test_a_command_stays_in_its_topic_where_nobody_answers(
 )
 def test_what_cannot_work_is_not_sent(call, config, broker, topic_prefix, words, told):
     words = [each.replace("PREFIX", topic_prefix) for each in words]
-    status, out, err = call(words[0], config, *words[1:])
+    verbs = 2 if words[0] in ("group", "node") else 1
+    status, out, err = call(*words[:verbs], config, *words[verbs:])
     assert (status, out) == (2, "")
     assert told in err
     assert "Traceback" not in err
-    assert read_all(broker.bootstrap, f"{topic_prefix}c.commands") == []
+    for each in "cgm":
+        assert read_all(broker.bootstrap, f"{topic_prefix}{each}.commands") == []
+
+
+def test_a_command_that_kafka_does_not_take_is_no_fault_of_the_program(call, config):
+    members = [f"{number}{'x' * 1_000}" for number in range(1_500)]
+    status, out, err = call("group", "add", config, "G", *members)
+    assert (status, out) == (1, "")
+    assert "Kafka did not take the command: Broker: Message size too large." in err
+    assert "Nothing was changed." in err
+
+
+def test_a_number_longer_than_any_label_is_the_services_to_refuse(
+    call, config, broker, topic_prefix
+):
+    number = "1" * 5_000
+    status, _, err = call("skip", config, "--channel", "K", "--to", number, "--timeout", "0.5")
+    assert (status, "Traceback" in err) == (1, False)
+    (record,) = read_all(broker.bootstrap, f"{topic_prefix}c.commands")
+    assert json.loads(record.value)["to"] == number
+
+
+def test_an_answer_is_found_among_records_of_others(call, config, broker, topic_prefix):
+    topic = f"{topic_prefix}c.commands"
+    answer = {"event": "command-done", "topic": topic, "partition": 0, "channels": 1, "given_up": 2}
+
+    def answering():
+        wait_for_records(broker.bootstrap, topic, 1)
+        others = [b"none", b"[1]", b"[" * 100_000, b"\xff", None, b'{"event": ["command-done"]}']
+        values = [
+            *others,
+            b'{"event": "command-done"}',
+            json.dumps({**answer, "offset": 0}).encode(),
+        ]
+        records = [Record(b"k", value) for value in values]
+        produce(broker.bootstrap, f"{topic_prefix}c.events", records)
+
+    with ThreadPoolExecutor(1) as others:
+        done = others.submit(answering)
+        status, out, err = call("skip", config, "--channel", "K", "--timeout", "60")
+        done.result()
+    assert (status, out) == (0, "done: 1 channel, 2 labels given up\n"), err
 
 
 def events(broker, topic, *happened):

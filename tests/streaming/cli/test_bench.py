@@ -47,3 +47,20 @@ def test_a_picture_that_could_not_be_written_is_said_before_anything_is_measured
     for path in (tmp_path, tmp_path / "none" / "bench.svg"):
         code, _, err = called("bench", "-o", path)
         assert (code, "Nothing was done" in err) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bench", "-o", "a" * 300], "cannot be written: File name too long."),
+        (["bench", "--bytes", "2000000"], "--bytes"),
+        (["demo", "--keep", "a" * 300], "cannot be a folder: File name too long."),
+        (["demo", "--flights", "-5"], "--flights"),
+        (["demo", "--per-second", "nan"], "--per-second"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_once(words, said):
+    code, out, err = called(*words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert "Traceback" not in err

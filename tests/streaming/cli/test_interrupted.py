@@ -1,5 +1,13 @@
 """Ctrl-C: a sentence, status 130; -h is help."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
 import pytest
 
 from streaming.kafka import asking
@@ -24,6 +32,30 @@ def test_ctrl_c_while_a_command_waits_for_its_answer(broker, topic_prefix, tmp_p
     assert f"The command stands in {name}.commands (partition 0, offset 0)" in err
     assert "stopped by Ctrl-C" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_is_ended_ends_its_service(number, broker, tmp_path):
+    words = ("demo", "multicast", "--keep", str(tmp_path))
+    environment = {**os.environ, "SEQUENCER_BOOTSTRAP_SERVERS": broker.bootstrap}
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "streaming.cli", *words],
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    )
+    children = Path(f"/proc/{demo.pid}/task/{demo.pid}/children")
+    log, deadline = tmp_path / "service.log", time.monotonic() + 60
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    (service,) = map(int, children.read_text().split())
+    try:
+        demo.send_signal(number)
+        assert demo.wait(60) == 130
+        assert not Path(f"/proc/{service}").exists()
+    finally:
+        demo.kill()
+        with suppress(ProcessLookupError):
+            os.kill(service, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("words", [["-h"], ["skip", "-h"], ["group", "add", "-h"]])

@@ -101,6 +101,14 @@ def test_one_is_one(capsys):
     )
 
 
+def test_a_command_to_a_channel_that_nobody_knows_may_be_refused(capsys):
+    answer = {"event": "command-refused", "reason": "bad-label", "channel": "K", "known": False}
+    with pytest.raises(typer.Exit) as ended:
+        tell(answer, as_json=False)
+    assert ended.value.exit_code == 1
+    assert capsys.readouterr().out == "refused: bad-label (no more is known)\n"
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_channel_that_nobody_knows(capsys, as_json):
     answer = {"event": "command-done", "channel": {"base64": "/w=="}, "channels": 0, "given_up": 0}

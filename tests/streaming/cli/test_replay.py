@@ -102,6 +102,18 @@ def test_commands_take_part_as_of_their_time(broker, topic_prefix, config):
 
 
 @pytest.mark.usefixtures("config")
+def test_a_pipeline_with_progress_marks(broker, topic_prefix, tmp_path):
+    marks = f"{topic_prefix}progress"
+    create_topics(broker.bootstrap, {marks: 1})
+    settings = {**channel_topics(topic_prefix), "progress": marks}
+    other = write_config(tmp_path, broker.bootstrap, {"p": settings})
+    told = called_json("replay", other, "--set", "duplicates=drop")
+    assert (told["as set"]["dropped"], told["as set"]["delivered"]) == (1, 10)
+    assert marks not in told["topics"].values()
+    assert read_all(broker.bootstrap, marks) == []
+
+
+@pytest.mark.usefixtures("config")
 def test_a_channel_in_a_header(broker, topic_prefix, tmp_path):
     settings = {**channel_topics(topic_prefix), "channel": "header('name')"}
     other = write_config(tmp_path, broker.bootstrap, {"p": settings})

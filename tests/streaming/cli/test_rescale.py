@@ -17,3 +17,12 @@ def test_what_cannot_be_moved(config, tmp_path, partitions, told):
     assert code == 2
     assert told in err
     assert not new.exists()
+
+
+@pytest.mark.parametrize("to", ["", "/"])
+def test_a_checkpoint_has_a_place(config, to):
+    code, _, err = called(
+        "rescale", config(), "--shards", "4", "--state-partitions", "2", "--to", to
+    )
+    assert code == 2
+    assert f"--to {to!r} is not a place for a checkpoint." in err

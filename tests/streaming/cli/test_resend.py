@@ -281,6 +281,11 @@ def test_what_cannot_be_sent_is_refused(place, broker, tmp_path):
     code, _, err = called("resend", config, "--reason", "late", "--pipeline", "after")
     assert code == 2
     assert "is written by pipeline p" in err
+    output = place.topics["output"]
+    code, _, err = called("resend", place.config, "--reason", "late", "--to", output)
+    assert code == 2
+    assert f"{output} is written by pipeline p" in err
+    assert place.values(output) == []
     code, _, err = called("resend", config, "--reason", "late")
     assert code == 2
     assert "Name one with --pipeline" in err

@@ -114,6 +114,7 @@ def test_tail_of_several_partitions_comes_by_time(here, broker, topic):
     assert shown("--from-beginning", "--key", "k0") == [6, 2]
     assert shown("--since", "1970-01-01T00:16:40.006") == [6, 2, 7, 9]
     assert shown("--since", "5 min") == []
+    assert shown("--since", "1969-12-31") == [1, 5, 6, 2, 7, 9]
 
 
 @pytest.mark.parametrize(
@@ -220,6 +221,14 @@ def test_wrong_input_has_status_2(here, broker, shared, arguments, told):
     assert (code, out) == (2, "")
     assert told.replace("TOPIC", shared) in err
     assert "Traceback" not in err
+
+
+def test_arguments_are_judged_before_kafka_is_waited_for(here):
+    where = ["--bootstrap", f"127.0.0.1:{free_port()}"]  # nobody is there
+    code, _, err = here("send", "any", "--json", '{"value": "a"}', "{", *where)
+    assert code == 2, err
+    assert "Message 2 is none: " in err
+    assert "Nothing was sent." in err
 
 
 def test_what_came_before_a_line_that_is_none_is_sent(broker, topic):

@@ -2,11 +2,12 @@
 
 import itertools
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from streaming.errors import ConfigError, JobFailed
+from streaming.errors import ConfigError, JobFailed, StorageUnavailable
 from streaming.service import backup
 from streaming.service.backup import back_up
 from streaming.service.checkpoint import Checkpoint, Identity
@@ -146,6 +147,20 @@ def test_another_disk_gets_a_copy(folder, tmp_path, monkeypatch):
     back_up([folder.checkpoint], tmp_path / "other" / "backup")
     assert is_whole(tmp_path / "other" / "backup") == 2
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["backup"]
+
+
+def test_a_copy_for_which_there_is_no_room_says_so(folder, tmp_path, monkeypatch):
+    def copytree(source, target):
+        raise shutil.Error([(str(source), str(target), "[Errno 28] No space left on device")])
+
+    monkeypatch.setattr(backup, "_in_place", copytree)
+    with pytest.raises(StorageUnavailable, match=r"backup: \[Errno 28\] No space left on device\."):
+        back_up([folder.checkpoint], tmp_path / "backup")
+
+
+def test_a_name_that_is_too_long_is_refused(folder, tmp_path):
+    with pytest.raises(ConfigError, match="cannot be a backup: File name too long"):
+        back_up([folder.checkpoint], tmp_path / ("a" * 300))
 
 
 def test_what_cannot_work_is_refused_and_changes_nothing(folder, tmp_path):
