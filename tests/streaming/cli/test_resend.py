@@ -126,7 +126,7 @@ def test_what_came_back_is_not_sent_round_and_round(place):
 
 
 def test_to_another_topic_by_key(place):
-    other = place.topics["output"]
+    other = f"{place.input}.other"
     create_topics(place.address, {other: 2})
     place.write(*(reject(place.input, n, partition=2) for n in range(3)))
     assert place.resend("--reason", "late", "--to", other)["late"]["sent"] == 3
