@@ -90,12 +90,12 @@ def secrets(values: Any, filled: Mapping[str, str]) -> tuple[str, ...]:
             hidden.add(text)
             hidden.update(QUOTED.findall(text) if "jaas" in name else ())
             hidden.update(text.split(":", 1)[1:] if "user.info" in name else ())
-    return tuple(sorted(hidden, key=len, reverse=True))
+    return tuple(sorted(hidden))
 
 
 def hide(text: str, hidden: Iterable[str]) -> str:
     """The text without secrets; those of one or two characters would hide everything."""
-    for secret in hidden:
+    for secret in sorted(hidden, key=len, reverse=True):  # one may be a part of another
         if len(secret) > 2:
             text = text.replace(secret, HIDDEN)
     return text

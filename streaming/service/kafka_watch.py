@@ -49,6 +49,7 @@ class KafkaWatch:
         except (KafkaUnavailable, FileUnusable) as error:
             if isinstance(error, FileUnusable) and not self._has_answered:
                 raise
+            self.config.renew()  # a password in a file may be another one now
             if not self._is_away:
                 text = f"{error.message} Waiting for it."
                 say(text, event="kafka-away", level="warning")

@@ -120,6 +120,18 @@ def test_a_topic_that_may_not_be_seen_for_a_while_is_waited_for(
     judge(secure_broker, topic_prefix)
 
 
+def test_an_input_that_may_not_be_seen_is_not_said_to_be_missing(
+    secure_broker, topic_prefix, config
+):
+    wait_for_rights(config)
+    secure_broker.withdraw(f"{topic_prefix}least", f"{topic_prefix}in")
+    while called("check", config, "--rights")[0] == 0:
+        time.sleep(0.2)
+    with WarmService(config, "--once") as service:
+        assert service.wait() == 1, service.said()
+    assert f"lacks rights in Kafka: Read on Topic {topic_prefix}in." in service.said()
+
+
 def test_ordered_by_a_token(secure_broker, topic_prefix, tmp_path):
     user = f"{topic_prefix}bearer"
     properties = secure_broker.properties("oauth", user=user)
