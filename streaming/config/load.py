@@ -36,8 +36,8 @@ UNSUPPORTED = {
 class Config:
     """A whole configuration, checked. ``kafka.properties`` and ``spark`` have their secrets.
 
-    ``secrets`` are what :meth:`hide` takes out of texts for people. ``in_files``: those of
-    ``kafka.properties`` that name a file, as they are written.
+    ``secrets`` are what :meth:`hide` takes out of texts for people. ``in_files``: the
+    ``kafka.properties`` that name a file, before it was read.
     """
 
     service: Service
@@ -92,7 +92,8 @@ class Config:
         What cannot be read, or is empty for a moment, stays.
         """
         for name, written in self.in_files.items():
-            if text := properties.fill(written, os.environ, name, []):
+            text = properties.fill(written, os.environ, name, [])
+            if text and not kafka_properties.fault(name, text):
                 self.kafka.properties[name] = text
 
 

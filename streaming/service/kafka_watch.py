@@ -47,9 +47,9 @@ class KafkaWatch:
         try:
             connection.wait_for_kafka(self.config, limit_s=ANSWER_SECONDS_MAX, announce=False)
         except (KafkaUnavailable, FileUnusable) as error:
+            self.config.renew()  # a password in a file may be another one now
             if isinstance(error, FileUnusable) and not self._has_answered:
                 raise
-            self.config.renew()  # a password in a file may be another one now
             if not self._is_away:
                 text = f"{error.message} Waiting for it."
                 say(text, event="kafka-away", level="warning")

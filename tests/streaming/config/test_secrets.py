@@ -210,3 +210,21 @@ def test_properties_that_say_what_the_service_does_anyway():
         "acks": "all",
         "isolation.level": "read_committed",
     }
+
+
+def test_files_are_read_again(tmp_path):
+    """A password that is renewed; one that is gone, or empty for a moment, stays as it was."""
+    file = tmp_path / "secret"
+    file.write_text("geheim")
+    config = with_properties(
+        {"sasl.password": f"${{file:{file}}}", "sasl.username": "${A:a}"}, {"A": "alice"}
+    )
+    expected = {"sasl.password": "geheim", "sasl.username": "alice"}
+    for renew in (file.unlink, lambda: file.write_text("")):
+        renew()
+        config.renew()
+        assert config.kafka.properties == expected
+    file.write_text("geheim12\n")
+    config.renew()
+    assert config.kafka.properties == expected | {"sasl.password": "geheim12"}
+    assert config.hide("geheim, geheim12") == "***, ***"
