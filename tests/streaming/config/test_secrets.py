@@ -8,6 +8,7 @@ import pytest
 
 from streaming.cli.check import understood
 from streaming.config import parse_config
+from streaming.config.properties import secret_names
 from streaming.errors import ConfigError
 
 
@@ -148,6 +149,26 @@ def test_spark_takes_secrets_too_and_keeps_its_own_words(tmp_path):
     assert "geheim" not in shown
     with pytest.raises(ConfigError, match="the environment has no ACCESS"):
         parse_config(tables, {}, "c.toml")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.ssl.keyPassword",
+        "spark.hadoop.fs.s3a.session.token",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.hadoop.fs.azure.account.key.store.dfs.core.windows.net",
+    ],
+)
+def test_spark_s_properties_whose_names_mark_them_as_secret(name):
+    """Also where the file has the secret itself: `check` does not show it, nor a list of processes."""
+    tables = {
+        "spark": {name: "geheim", "spark.master": "local[1]"},
+        "pipelines": {"p": {"discipline": "channel"}},
+    }
+    config = parse_config(tables, {}, "c.toml")
+    assert secret_names(config.spark, config.secrets) == [name]
+    assert understood(config)["spark"] == {name: "***", "spark.master": "local[1]"}
 
 
 def test_secrets_are_never_shown():
