@@ -2,7 +2,8 @@
 
 SequencerError
 ├── ConfigError          the configuration, or the call, cannot work        exit status 2
-│   └── TopicsMissing    Kafka lists no such topics
+│   ├── TopicsMissing    Kafka lists no such topics
+│   └── FileUnusable     a certificate's or key store's file cannot be used, or not now
 ├── KafkaUnavailable     Kafka does not answer                              exit status 1
 │   └── KafkaRefused     Kafka answers, and does not let us
 ├── StorageUnavailable   the checkpoint's storage does not, or refuses us   exit status 1
@@ -58,6 +59,10 @@ class ConfigError(SequencerError):
 
 class TopicsMissing(ConfigError):  # noqa: N818
     """Kafka lists no such topics: a typing error, a deletion, or brokers that just started."""
+
+
+class FileUnusable(ConfigError):  # noqa: N818
+    """A file that `kafka.properties` name cannot be used: a mistake, or it is being renewed."""
 
 
 class KafkaUnavailable(SequencerError):  # noqa: N818  (reads as what it is)

@@ -146,7 +146,9 @@ def test_the_chart_with_executors():
     service = objects["Service"]
     assert service["spec"]["clusterIP"] == "None"
     assert f"{service['metadata']['name']}.trading.svc" == config.spark["spark.driver.host"]
-    assert objects["PodMonitor"]["spec"]["podMetricsEndpoints"][0]["port"] == "metrics"
+    monitor = objects["PodMonitor"]["spec"]
+    assert monitor["podMetricsEndpoints"][0]["port"] == "metrics"
+    assert deployment["template"]["metadata"]["labels"][monitor["jobLabel"]] == "sequencer"
     rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())
     assert objects["PrometheusRule"]["spec"] == rules
     console = "metrics.prometheusRule.console=https://console.example"

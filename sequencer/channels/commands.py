@@ -116,7 +116,8 @@ class _Operations:
     def _to_one(self, code: int, number: int, command: ChannelCommand) -> Answer:
         answer = act(self.channels, code, number, command)
         # A channel that begins from now on has another incarnation than the one that a reset ended.
-        self.channels.now_ms = self.channels.clock_ms
+        since_ms = self.channels.channels[code].since_ms
+        self.channels.now_ms = max(self.channels.now_ms, since_ms)
         return answer
 
     def _blocked(self, blocked_ms: int) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,8 +13,6 @@ from streaming.terminal import printable
 
 if TYPE_CHECKING:
     from streaming.config import Config
-
-SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as Spark hides them
 
 
 def check(
@@ -102,7 +99,9 @@ def _ask_registry(settings: Config) -> None:
 def understood(settings: Config) -> dict[str, Any]:
     """The whole configuration with its defaults, without secrets."""
     from streaming.config.kafka_properties import without_effect  # noqa: PLC0415
+    from streaming.config.properties import secret_names  # noqa: PLC0415
 
+    secret = secret_names(settings.spark, settings.secrets)
     pipelines = {}
     for name, pipeline in settings.pipelines.items():
         with settings.faults_of(name):
@@ -117,8 +116,7 @@ def understood(settings: Config) -> dict[str, Any]:
             "schema_registry_properties": sorted(settings.kafka.schema_registry_properties),
         },
         "spark": {
-            name: "***" if SECRET.search(name) or value in settings.secrets else value
-            for name, value in settings.spark.items()
+            name: "***" if name in secret else value for name, value in settings.spark.items()
         },
         "pipelines": pipelines,
     }

@@ -60,18 +60,20 @@ def inspect(
             f"Say which: --pipeline {' or --pipeline '.join(names)}.",
         )
     discipline = DISCIPLINES[settings.pipelines[names[0]].discipline]
+    key_name = discipline.key
+
+    def is_wanted(row: dict[str, Any]) -> bool:
+        return wanted is None or key_from_json(row[key_name]) == wanted
+
     print("reading the checkpoint with Spark …", file=sys.stderr, flush=True)
     with spark_session(local(settings)) as session:
-        described = look(session, settings, names[0])
-    key_name = discipline.key
-    if wanted is not None:
-        described = [row for row in described if key_from_json(row[key_name]) == wanted]
-        if not described:
-            raise JobFailed(
-                f"Pipeline {names[0]!r} remembers no {key_name} {word(wanted)}.",
-                "Nothing was changed.",
-                "It sent or got nothing yet, or was idle for retire_after; names are exact.",
-            )
+        described = look(session, settings, names[0], is_wanted)
+    if wanted is not None and not described:
+        raise JobFailed(
+            f"Pipeline {names[0]!r} remembers no {key_name} {word(wanted)}.",
+            "Nothing was changed.",
+            "It sent or got nothing yet, or was idle for retire_after; names are exact.",
+        )
     if as_json:
         print(
             json.dumps(

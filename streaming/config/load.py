@@ -36,7 +36,8 @@ UNSUPPORTED = {
 class Config:
     """A whole configuration, checked. ``kafka.properties`` and ``spark`` have their secrets.
 
-    ``secrets`` are what :meth:`hide` takes out of texts for people.
+    ``secrets`` are what :meth:`hide` takes out of texts for people. ``in_files``: the
+    ``kafka.properties`` that name a file, before it was read.
     """
 
     service: Service
@@ -45,6 +46,7 @@ class Config:
     pipelines: dict[str, Any] = field(default_factory=dict)
     secrets: tuple[str, ...] = field(default=(), repr=False)
     source: str = "the configuration"
+    in_files: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @contextmanager
     def faults_of(self, name: str) -> Iterator[None]:
@@ -81,7 +83,18 @@ class Config:
 
     def hide(self, text: str) -> str:
         """The text without the secrets of ``kafka.properties`` and `spark`."""
-        return properties.hide(text, self.secrets)
+        renewed = {name: self.kafka.properties[name] for name in self.in_files}
+        return properties.hide(text, self.secrets + properties.secrets(self.in_files, renewed))
+
+    def renew(self) -> None:
+        """Read the files again that ``kafka.properties`` name.
+
+        What cannot be read, or is empty for a moment, stays.
+        """
+        for name, written in self.in_files.items():
+            text = properties.fill(written, os.environ, name, [])
+            if text and not kafka_properties.fault(name, text):
+                self.kafka.properties[name] = text
 
 
 def load_config(path: Path | str, environ: Mapping[str, str] = os.environ) -> Config:
@@ -135,7 +148,13 @@ def parse_config(tables: dict[str, Any], environ: Mapping[str, str], source: str
         ]
     if faults or service is None or kafka is None:
         raise refusal([properties.hide(fault, secrets) for fault in faults], source)
-    return Config(service, kafka, spark, pipelines, secrets, source)
+    written = tables.get("kafka", {}).get(PROPERTIES, {})
+    in_files = {name: written[name] for name in kafka.properties if _names_file(written[name])}
+    return Config(service, kafka, spark, pipelines, secrets, source, in_files)
+
+
+def _names_file(value: Any) -> bool:
+    return isinstance(value, str) and f"${{{properties.FILE}" in value
 
 
 def refusal(faults: list[str], source: str) -> ConfigError:

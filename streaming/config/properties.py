@@ -14,6 +14,10 @@ from streaming.settings.values import key_path
 SECRET = re.compile(
     r"password|secret|user\.info|auth\.token|passphrase|jaas\.config|\.key\.pem|keystore\.key|oauthbearer\.config"
 )
+OF_SPARK = re.compile(
+    r"secret|password|passphrase|token|(?:access|account|private|encryption)[.]?key", re.IGNORECASE
+)
+"""Secrets among Spark's properties, by their names: what Spark hides, and keys of object stores."""
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SPARK_VARIABLE = re.compile(r"\$\{(file:[^}]*|[A-Za-z_][A-Za-z0-9_]*|[A-Z_][A-Z0-9_]*:[^}]*)\}")
@@ -90,12 +94,17 @@ def secrets(values: Any, filled: Mapping[str, str]) -> tuple[str, ...]:
             hidden.add(text)
             hidden.update(QUOTED.findall(text) if "jaas" in name else ())
             hidden.update(text.split(":", 1)[1:] if "user.info" in name else ())
-    return tuple(sorted(hidden, key=len, reverse=True))
+    return tuple(sorted(hidden))
+
+
+def secret_names(spark: Mapping[str, str], hidden: Iterable[str]) -> list[str]:
+    """Return which of Spark's properties hold a secret, by their names or by what is ``hidden``."""
+    return [name for name, text in spark.items() if text in hidden or OF_SPARK.search(name)]
 
 
 def hide(text: str, hidden: Iterable[str]) -> str:
     """The text without secrets; those of one or two characters would hide everything."""
-    for secret in hidden:
+    for secret in sorted(hidden, key=len, reverse=True):  # one may be a part of another
         if len(secret) > 2:
             text = text.replace(secret, HIDDEN)
     return text

@@ -44,7 +44,7 @@ IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 def words(given: Given) -> dict[str, str]:
     """Return properties' credentials and trusted authorities, by librdkafka's names.
 
-    Raises ConfigError if something is missing, or a key store cannot be read.
+    Raises ConfigError if something is missing, FileUnusable if a key store cannot be read.
     """
     return {**_sasl(given), **_authorities(given), **_certificate(given)}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from streaming.errors import ConfigError
+from streaming.errors import FileUnusable
 
 PEM_BEGIN = b"-----BEGIN"
 JKS_BEGINS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
@@ -38,12 +38,12 @@ class KeyStore:
 def read(path: str, password: str | None, name: str) -> KeyStore | None:
     """Return a key store's contents; None if it is PEM already.
 
-    ``name``: the prefix of its properties. Raises ConfigError if it cannot be read.
+    ``name``: the prefix of its properties. Raises FileUnusable if it cannot be read.
     """
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise ConfigError(
+        raise FileUnusable(
             f"kafka.properties.{name}.location: {path} cannot be read: {error.strerror}.",
             "Nothing was started.",
             "Name a file that the service can read.",
@@ -80,8 +80,8 @@ def _pkcs12(data: bytes, path: str, password: str | None, name: str) -> KeyStore
     return KeyStore("".join(others), own + "".join(others), key.decode())
 
 
-def _unreadable(path: str, name: str, why: str, remedy: str) -> ConfigError:
-    return ConfigError(
+def _unreadable(path: str, name: str, why: str, remedy: str) -> FileUnusable:
+    return FileUnusable(
         f"kafka.properties.{name}.location: {path} {why}.",
         "Nothing was started.",
         remedy.format(path),

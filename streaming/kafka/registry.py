@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streaming.config import Config
-from streaming.errors import ConfigError, RegistryUnavailable
+from streaming.errors import FileUnusable, RegistryUnavailable
 
 SCHEMA_BYTES_MAX = 2**20
 BODY_BYTES_MAX = 2 * SCHEMA_BYTES_MAX
@@ -52,7 +52,7 @@ class Registry:
         return cls(config.kafka.schema_registry, config.kafka.schema_registry_properties)
 
     def validate(self) -> None:
-        """ConfigError where certificates cannot be read."""
+        """FileUnusable where certificates cannot be read."""
         for url in self._urls:
             self._connection(url)
         self.close()
@@ -182,7 +182,7 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
             key, password = (properties.get(f"ssl.key.{name}") for name in ("location", "password"))
             context.load_cert_chain(certificate, key, password or "")
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(
+        raise FileUnusable(
             f"kafka.schema_registry_properties: certificates cannot be read: {error}.",
             "Nothing was started.",
             "Name files in PEM.",

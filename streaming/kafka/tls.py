@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from streaming.errors import ConfigError
+from streaming.errors import ConfigError, FileUnusable
 
 SYSTEM = "probe"
 """librdkafka's word for the system's own authorities."""
@@ -19,7 +19,7 @@ Given = Mapping[str, str]
 def context(words: Given) -> ssl.SSLContext:
     """Return settings for a broker, with the current files: they may be renewed.
 
-    ConfigError where one cannot be read, or is not what it should be.
+    FileUnusable where one cannot be read, or is not what it should be; ConfigError.
     """
     found = _trusting(words, "ssl.ca.")
     if "ssl.crl.location" in words:
@@ -112,9 +112,9 @@ def _file(path: Path, words: Given, part: str) -> str:
     return str(path)
 
 
-def _unusable(name: str, what: str, error: Exception) -> ConfigError:
+def _unusable(name: str, what: str, error: Exception) -> FileUnusable:
     why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return ConfigError(
+    return FileUnusable(
         f"kafka.properties.{name}: {what} cannot be used: {why}.",
         "Nothing was started.",
         "Name PEM files that the service can read (of a key with a password, with "

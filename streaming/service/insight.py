@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
@@ -22,18 +22,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Found = TypeVar("Found")
+Wanted = Callable[[dict[str, Any]], bool]
 
 READS_MAX = 5
 """A service that runs removes files of states that it has left for a while: they are read anew."""
 
 
-def look(session: SparkSession, config: Config, name: str) -> Described:
-    """What the last batch left of each channel, subscriber or peer; sorted by name.
+def look(
+    session: SparkSession, config: Config, name: str, is_wanted: Wanted = lambda _: True
+) -> Described:
+    """What the last batch left of each channel, subscriber or peer that is wanted; sorted by name.
 
     See `describe` of the disciplines. Raises JobFailed where there is no state to read,
     StorageUnavailable where files of it are missing.
     """
-    return _read(session, config, name, lambda plan, rows: described(config, name, plan, rows))
+
+    def read(plan: Plan, rows: Iterable[ShardRow]) -> Described:
+        return described(config, name, plan, rows, is_wanted)
+
+    return _read(session, config, name, read)
 
 
 def who_waits(session: SparkSession, config: Config, name: str, most: int | None) -> Described:
@@ -83,9 +90,16 @@ def shard_states(session: SparkSession, location: str, state_format: int) -> lis
     return [(key, StateRow.from_text(text)) for key, text in state_rows(session, location)]
 
 
-def described(config: Config, name: str, plan: Plan, rows: Iterable[ShardRow]) -> Described:
+def described(
+    config: Config,
+    name: str,
+    plan: Plan,
+    rows: Iterable[ShardRow],
+    is_wanted: Wanted = lambda _: True,
+) -> Described:
     """What rows of state say under a plan; sorted by name."""
     discipline = DISCIPLINES[config.pipelines[name].discipline]
     read = discipline.describe(plan)
-    parts = [read(*row) for row in rows]  # all at once, while their files are there
+    # All at once, while their files are there; a million channels take a GB of memory.
+    parts = [list(filter(is_wanted, read(*row))) for row in rows]
     return sorted(chain.from_iterable(parts), key=lambda item: str(item[discipline.key]))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from streaming.config import Config
 from streaming.errors import (
+    FileUnusable,
     KafkaRefused,
     KafkaUnavailable,
     SequencerError,
@@ -18,6 +19,8 @@ from streaming.stopping import Stopping
 POLL_SECONDS = 0.2
 ANSWER_SECONDS_MAX = 3
 RESTART_SECONDS = (1, 2, 5, 10, 30)
+FILE_TRIES_MAX = 2
+"""At the start a file may be unusable in this many tries, for 3 s: it may be half written."""
 
 Note = Callable[[str, str, str], None]
 """Keeps an event and its sentence beside the state of a pipeline, or of all ("")."""
@@ -36,14 +39,17 @@ class KafkaWatch:
         self.stopping = stopping
         self._beat = beat
         self._note = note
-        self._is_away = False
+        self._is_away = self._has_answered = False
 
     def answers(self) -> bool:
-        """Ask once."""
+        """Ask once; FileUnusable where a file is that before Kafka has ever answered."""
         self._beat()
         try:
             connection.wait_for_kafka(self.config, limit_s=ANSWER_SECONDS_MAX, announce=False)
-        except KafkaUnavailable as error:
+        except (KafkaUnavailable, FileUnusable) as error:
+            self.config.renew()  # a password in a file may be another one now
+            if isinstance(error, FileUnusable) and not self._has_answered:
+                raise
             if not self._is_away:
                 text = f"{error.message} Waiting for it."
                 say(text, event="kafka-away", level="warning")
@@ -53,7 +59,7 @@ class KafkaWatch:
         if self._is_away:
             say("Kafka is back.", event="kafka-back")
             self._note("kafka-back", "Kafka is back.", "")
-        self._is_away = False
+        self._is_away, self._has_answered = False, True
         return True
 
     def insist(self, action: Callable[[], object], name: str = "") -> bool:
@@ -61,13 +67,18 @@ class KafkaWatch:
 
         It is not where the service is asked to stop meanwhile. ``name``: of the pipeline.
         """
-        failures = 0
-        while self._wait():
+        failures = unusable = 0
+        while True:
             try:
+                if not self._wait():
+                    return False
                 action()
             except KafkaRefused:
                 raise
-            except (KafkaUnavailable, StorageUnavailable) as error:  # it went away meanwhile
+            except (KafkaUnavailable, StorageUnavailable, FileUnusable) as error:  # meanwhile
+                unusable += isinstance(error, FileUnusable)
+                if unusable > FILE_TRIES_MAX:
+                    raise
                 pause = pause_after(failures)
                 say_again(name or self.config.service.name, error, pause)
                 self._note("failed", f"{error} It was tried again.", name)
@@ -75,7 +86,6 @@ class KafkaWatch:
                 failures += 1
             else:
                 return not self.stopping.is_set()
-        return False
 
     def _wait(self) -> bool:
         """Wait until Kafka answers; False when asked to stop meanwhile."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streaming.config import Config
-from streaming.errors import KafkaRefused, KafkaUnavailable
+from streaming.errors import FileUnusable, KafkaRefused, KafkaUnavailable
 from streaming.kafka import topics
 from streaming.service.behind import Behind, Step
 from streaming.source.positions import Offsets, offsets_in
@@ -101,7 +101,7 @@ class TransitCleaner:
     def _delete(self, topic: str) -> None:
         try:
             topics.delete_before(self.config, topic, self._due)
-        except KafkaUnavailable as error:
+        except (KafkaUnavailable, FileUnusable) as error:
             self._refused = isinstance(error, KafkaRefused)
             if self._refused or not self._fails:
                 event = "refused" if self._refused else "not-deleted"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from streaming.errors import (
     ConfigError,
+    FileUnusable,
     InputDamaged,
     InputLost,
     JobFailed,
@@ -83,7 +84,9 @@ class Restarts:
         if pipeline.progressed:
             tries.failures = 0
         if self.once and all(each.ended for each in pipeline.upstream(pipelines)):
-            with contextlib.suppress(KafkaUnavailable):  # asked again at the next look
+            with contextlib.suppress(
+                KafkaUnavailable, FileUnusable
+            ):  # asked again at the next look
                 pipeline.finish_when_through()
         if not pipeline.finished and (pipeline.changes_pace() or again):
             pipeline.stop()
@@ -108,7 +111,7 @@ class Restarts:
             return
         try:
             self._start(pipeline)
-        except (KafkaUnavailable, StorageUnavailable) as error:
+        except (KafkaUnavailable, StorageUnavailable, FileUnusable) as error:
             self._note_failure(pipeline, tries, error)
         except OF_ONE_PIPELINE as error:
             self._stop_alone(pipeline, error)

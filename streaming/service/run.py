@@ -183,8 +183,8 @@ class Service:
         _require_unharmed(pipelines)
 
     def _prepare_topics(self) -> None:
+        rights.require(self.config, self.names)  # Kafka lists no topic that a user may not see
         topics.require(self.config, self.names, inputs_only=True)
-        rights.require(self.config, self.names)
         if self.config.service.create_topics:
             for name in topics.create(self.config, inputs=False):
                 say(f"created topic {name}", event="topic-created", topic=name)

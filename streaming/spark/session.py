@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from streaming.config import Config
 from streaming.config.kafka_properties import passed_over
+from streaming.config.properties import secret_names
 from streaming.disciplines import has_rows, operators
 from streaming.errors import ConfigError
 from streaming.kafka.jars import gs_jars, s3_jars, spark_jars
@@ -199,8 +200,7 @@ def start_jvm(config: Config, to: str = "", *, workers: bool = False) -> Jvm:
     if is_local_master(settings["spark.master"]) and not own_disk:
         settings |= scratch.for_large_rows
     server = _fork_server(settings, scratch) if workers else None
-    secrets = [name for name, value in config.spark.items() if value in config.secrets]
-    return Jvm(settings, archive, server, scratch, secrets)
+    return Jvm(settings, archive, server, scratch, secret_names(config.spark, config.secrets))
 
 
 def _fork_server(settings: Mapping[str, str], scratch: Scratch) -> ForkServer | None:

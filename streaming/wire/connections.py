@@ -79,7 +79,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
 
     def _note(self, error: Exception) -> None:
         self.last_error = error
-        if isinstance(error, REFUSALS) or REFUSED_CERTIFICATE.search(str(error)):
+        is_certificate = REFUSED_CERTIFICATE.search(str(error)) and not self.bootstrapped
+        if isinstance(error, REFUSALS) or is_certificate:  # one that expired may be renewed
             self.refusal = error
 
     async def _build_transport(self, *arguments: Any, **more: Any) -> Any:

@@ -120,6 +120,31 @@ def test_a_topic_that_may_not_be_seen_for_a_while_is_waited_for(
     judge(secure_broker, topic_prefix)
 
 
+def test_a_password_that_is_renewed_is_read_again(secure_broker, topic_prefix, config):
+    wait_for_rights(config)
+    secret = config.with_name("secret")
+    secret.write_text("")  # being written when the service starts
+    with WarmService(config) as service:
+        service.until(lambda: "does not answer (Authentication failed" in service.said())
+        secret.write_text(PASSWORD)
+        send_in_disorder(secure_broker, topic_prefix)
+        service.until(lambda: len(read_all(secure_broker.bootstrap, f"{topic_prefix}out")) == 3)
+        assert service.stop() == 0, service.said()
+    judge(secure_broker, topic_prefix)
+
+
+def test_an_input_that_may_not_be_seen_is_not_said_to_be_missing(
+    secure_broker, topic_prefix, config
+):
+    wait_for_rights(config)
+    secure_broker.withdraw(f"{topic_prefix}least", f"{topic_prefix}in")
+    while called("check", config, "--rights")[0] == 0:
+        time.sleep(0.2)
+    with WarmService(config, "--once") as service:
+        assert service.wait() == 1, service.said()
+    assert f"lacks rights in Kafka: Read on Topic {topic_prefix}in." in service.said()
+
+
 def test_ordered_by_a_token(secure_broker, topic_prefix, tmp_path):
     user = f"{topic_prefix}bearer"
     properties = secure_broker.properties("oauth", user=user)

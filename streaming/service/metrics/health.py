@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streaming.config import Config
-from streaming.errors import KafkaUnavailable
+from streaming.errors import FileUnusable, KafkaUnavailable
 from streaming.kafka import connection
 
 if TYPE_CHECKING:
@@ -66,6 +66,6 @@ class Health:
 def _kafka_answers(config: Config) -> bool:
     try:
         connection.wait_for_kafka(config, KAFKA_SECONDS_MAX, announce=False)
-    except KafkaUnavailable:
+    except (KafkaUnavailable, FileUnusable):
         return False
     return True

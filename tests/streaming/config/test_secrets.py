@@ -8,6 +8,7 @@ import pytest
 
 from streaming.cli.check import understood
 from streaming.config import parse_config
+from streaming.config.properties import secret_names
 from streaming.errors import ConfigError
 
 
@@ -150,6 +151,26 @@ def test_spark_takes_secrets_too_and_keeps_its_own_words(tmp_path):
         parse_config(tables, {}, "c.toml")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.ssl.keyPassword",
+        "spark.hadoop.fs.s3a.session.token",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.hadoop.fs.azure.account.key.store.dfs.core.windows.net",
+    ],
+)
+def test_spark_s_properties_whose_names_mark_them_as_secret(name):
+    """Also where the file has the secret itself: `check` does not show it, nor a list of processes."""
+    tables = {
+        "spark": {name: "geheim", "spark.master": "local[1]"},
+        "pipelines": {"p": {"discipline": "channel"}},
+    }
+    config = parse_config(tables, {}, "c.toml")
+    assert secret_names(config.spark, config.secrets) == [name]
+    assert understood(config)["spark"] == {name: "***", "spark.master": "local[1]"}
+
+
 def test_secrets_are_never_shown():
     config = with_properties(
         {
@@ -210,3 +231,21 @@ def test_properties_that_say_what_the_service_does_anyway():
         "acks": "all",
         "isolation.level": "read_committed",
     }
+
+
+def test_files_are_read_again(tmp_path):
+    """A password that is renewed; one that is gone, or empty for a moment, stays as it was."""
+    file = tmp_path / "secret"
+    file.write_text("geheim")
+    config = with_properties(
+        {"sasl.password": f"${{file:{file}}}", "sasl.username": "${A:a}"}, {"A": "alice"}
+    )
+    expected = {"sasl.password": "geheim", "sasl.username": "alice"}
+    for renew in (file.unlink, lambda: file.write_text("")):
+        renew()
+        config.renew()
+        assert config.kafka.properties == expected
+    file.write_text("geheim12\n")
+    config.renew()
+    assert config.kafka.properties == expected | {"sasl.password": "geheim12"}
+    assert config.hide("geheim, geheim12") == "***, ***"

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from streaming.errors import ConfigError
+from streaming.errors import FileUnusable
 from streaming.kafka import client_settings, tls
 from tests.secure_broker import KEY_PASSWORD, STORE_PASSWORD
 from tests.streaming.kafka.clients import config, told
@@ -116,7 +116,7 @@ def test_stores_that_cannot_be_opened(pem, tmp_path, store, monkeypatch):
     given = {f"ssl.{store}.location": str(path), f"ssl.{store}.password": "geheim"}
 
     def refused(match):
-        with pytest.raises(ConfigError, match=match) as why:
+        with pytest.raises(FileUnusable, match=match) as why:
             client_settings.confluent(config(given))
         assert "geheim" not in str(why.value)
 
@@ -180,7 +180,7 @@ def test_versions_of_tls():
 
 def test_files_that_are_not_there_or_no_pem(pem, tmp_path):
     def refused(given, match):
-        with pytest.raises(ConfigError, match=match):
+        with pytest.raises(FileUnusable, match=match):
             context(given)
 
     gone = {"ssl.ca.location": str(tmp_path / "ca.pem")}
@@ -197,5 +197,5 @@ def test_an_encrypted_key_without_its_password_does_not_ask_the_terminal(pem):
         "ssl.certificate.location": str(pem.client),
         "ssl.key.location": str(pem.client_key_encrypted),
     }
-    with pytest.raises(ConfigError, match=r"ssl\.certificate: .*cannot be used"):
+    with pytest.raises(FileUnusable, match=r"ssl\.certificate: .*cannot be used"):
         context(given)

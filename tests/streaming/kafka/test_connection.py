@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from kafka.errors import KafkaError
+from kafka.protocol.metadata import MetadataRequest
 
 from streaming.config.load import parse_config
 from streaming.errors import KafkaUnavailable
-from streaming.kafka import client_settings, connection
+from streaming.kafka import choice, client_settings, connection, tls
 from streaming.kafka.ports import free_port
 from tests import kerberos
 from tests.kafka_helpers import Record, create_topics, produce, read_all
@@ -194,3 +197,22 @@ def test_records_go_there_and_back_through_tls_and_a_password(secure_broker, top
     reader = client_settings.kafka_python(settings)
     found = read_all(",".join(reader.pop("bootstrap_servers")), topic, **reader)
     assert [(record.key, record.value) for record in found] == [(b"k", b"v")]
+
+
+def test_a_certificate_that_is_renewed_counts_from_the_next_connection_on(secure_broker):
+    """Where the brokers are known, the refusal of the old one does not stay."""
+    words = client_settings.words(config(secure_broker.mutual, secure_broker.properties("mutual")))
+    others = {name: text for name, text in words.items() if "certificate.loc" not in name}
+    others.pop("ssl.key.location")
+
+    def look(brokers, seconds):
+        request = partial(MetadataRequest, topics=[], max_version=9)
+        return brokers.ask(request, lambda _: (), node=1, seconds=seconds)
+
+    with choice.opened(words) as brokers:
+        renewed = brokers.manager.new_ssl_context
+        brokers.manager.new_ssl_context = partial(tls.context, others)
+        with pytest.raises(KafkaError, match="(?i)certificate"):
+            look(brokers, 3)
+        brokers.manager.new_ssl_context = renewed
+        assert look(brokers, SECONDS_MAX).brokers

@@ -7,6 +7,7 @@ import pytest
 
 from streaming.config import parse_config
 from streaming.errors import (
+    FileUnusable,
     InputLost,
     JobFailed,
     KafkaRefused,
@@ -137,9 +138,10 @@ def running(kafka, *, once):
 
 GONE = StorageUnavailable("The prefix is not to be had.")
 WITHDRAWN = KafkaRefused("This user may not describe the output.")
+HALF_WRITTEN = FileUnusable("keys.p12 cannot be opened as PKCS#12.")
 
 
-@pytest.mark.parametrize("reason", [AWAY, GONE, WITHDRAWN])
+@pytest.mark.parametrize("reason", [AWAY, GONE, WITHDRAWN, HALF_WRITTEN])
 def test_others_are_looked_after_while_the_start_of_one_fails(loop, reason):
     a, b = loop.a, loop.b
     a.bad, a.active = reason, False
@@ -164,8 +166,10 @@ def test_who_reads_at_another_pace_does_not_run_until_it_has_started(loop):
     until(lambda: loop.a.starts == 2)
 
 
-def test_while_kafka_is_away_nothing_is_tried_and_it_is_said_once(kafka, loop):
-    kafka.away = AWAY
+@pytest.mark.parametrize("reason", [AWAY, HALF_WRITTEN])
+def test_while_kafka_is_away_nothing_is_tried_and_it_is_said_once(kafka, loop, reason):
+    """Nor while its password or certificate is being renewed."""
+    kafka.away = reason
     loop.a.active = False
     asked, looks = kafka.asked, loop.b.looks
     until(lambda: kafka.asked >= asked + 5 and loop.b.looks >= looks + 5)
@@ -251,3 +255,24 @@ def test_the_first_start_waits():
     assert watch.insist(start, "b")
     assert len(starts) == 3
     assert noted == ["failed", "failed"]
+
+
+@pytest.mark.parametrize("moments", [kafka_watch.FILE_TRIES_MAX, kafka_watch.FILE_TRIES_MAX + 1])
+def test_a_file_that_is_half_written_at_the_first_start(kafka, moments):
+    """It is read again after a moment; one that stays so is a mistake in the configuration."""
+    watch = kafka_watch.KafkaWatch(
+        parse_config(TABLES, {}, "c.toml"), Stopping(), lambda: None, lambda *_: None
+    )
+    asked = []
+
+    def beat():
+        asked.append(1)
+        kafka.away = HALF_WRITTEN if len(asked) <= moments else None
+
+    watch._beat = beat
+    if moments > kafka_watch.FILE_TRIES_MAX:
+        with pytest.raises(FileUnusable):
+            watch.insist(lambda: None)
+    else:
+        assert watch.insist(lambda: None)
+        assert len(asked) == moments + 1
