@@ -133,6 +133,10 @@ def test_a_channel_in_a_header(broker, topic_prefix, tmp_path):
     [
         (["replay", "--set", "gap.later=2s"], "gap.later"),
         (["replay", "--set", "gap.after"], "is not KEY=VALUE"),
+        (["replay", "--set", 'input=["nope"]'], "--set input: a replay cannot change this key"),
+        (["replay", "--set", "commands=nope"], "--set commands: a replay cannot change this key"),
+        (["replay", "--set", "wanted=nope"], "--set wanted: a replay cannot change this key"),
+        (["replay", "--set", "discipline=group"], "--set discipline: a replay cannot change"),
         (["advise"], "Nothing was measured"),
     ],
 )
