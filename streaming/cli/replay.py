@@ -67,7 +67,7 @@ def replay(
             "Nothing was read.",
             "Give another --prefix.",
         )
-    topics.create(other, inputs=False)
+    topics.create(other, inputs=False, commands=False)
     after = replaying.Replay(replaying.plan_of(other, name, writes=True), writes=True)
     every_ms = settings.service.trigger.ms
     count = replaying.run(settings, [before, after], every_ms)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from copy import deepcopy
 from dataclasses import dataclass, field
 
 from streaming.config import Config
 from streaming.kafka import topics
+from streaming.kafka.asking import event_in
 from streaming.kafka.newest import FETCH, SECONDS_MAX, between
 from streaming.kafka.reading import TopicReader
 from streaming.places import TopicPartition
@@ -58,6 +58,6 @@ class GroupsNow:
                 if max(low, known.read.get(partition, 0)) < end
             }
             for record in between(reader, new) if new else ():
-                follow(known.groups, json.loads(record.value or b"{}"))
+                follow(known.groups, event_in(record.value))
                 known.read[record.home] = record.offset + 1
         return known

@@ -13,7 +13,7 @@ from streaming import logs
 from streaming.config import Config
 from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
 from streaming.kafka import client_settings, connection, topics
-from streaming.kafka.reading import End, Record, TopicReader
+from streaming.kafka.reading import Record, TopicReader
 from streaming.kafka.record_sizes import OF_ANY_SIZE
 
 POLL_SECONDS = 0.2
@@ -118,17 +118,16 @@ def _answer(
 ) -> dict[str, Any] | None:
     while time.monotonic() < deadline:
         for record in reader.take(POLL_SECONDS):
-            event = _event_in(record)
+            event = event_in(record.value) if isinstance(record, Record) else {}
             asked = tuple(event.get(name) for name in ("topic", "partition", "offset"))
             if asked == place and event.get("event") in ANSWERS:
                 return event
     return None
 
 
-def _event_in(record: Record | End) -> dict[str, Any]:
-    """Return a record's event; empty if somebody else wrote it."""
+def event_in(value: bytes | None) -> dict[str, Any]:
+    """Return the event that a record's value holds; empty if somebody else wrote it."""
     event = None
-    if isinstance(record, Record):
-        with suppress(ValueError, RecursionError):
-            event = json.loads(record.value or b"")
+    with suppress(ValueError, RecursionError):
+        event = json.loads(value or b"")
     return event if isinstance(event, dict) else {}

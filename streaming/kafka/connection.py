@@ -202,5 +202,6 @@ def quiet() -> Any:
     """
     logger = logging.getLogger("streaming.librdkafka")
     is_shown = logging.getLogger("streaming").isEnabledFor(logging.DEBUG)
-    logger.setLevel(logging.DEBUG if is_shown else logging.CRITICAL)
+    # A fenced producer is critical to librdkafka; its error reaches the caller, who reports it.
+    logger.setLevel(logging.DEBUG if is_shown else logging.CRITICAL + 1)
     return logger

@@ -52,20 +52,24 @@ def missing(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
     return [topic for topic in needed(config, names) if topic.partitions is None]
 
 
-def create(config: Config, *, inputs: bool) -> list[str]:
+def create(config: Config, *, inputs: bool, commands: bool = True) -> list[str]:
     """Create the missing topics; return their names. Idempotent.
 
     Inputs that only users write to are created only with ``inputs``: a missing one is more often a
-    typing error. A new topic gets as many partitions as its pipeline's first input has, else 8 (one
-    of commands or progress marks: 1), the brokers' own replication, and the inputs' limits.
+    typing error. Topics of commands are created unless ``commands`` is false. A new topic gets as
+    many partitions as its pipeline's first input has, else 8 (one of commands or progress marks:
+    1), the brokers' own replication, and the inputs' limits.
     """
     from streaming.wire.admin import NewTopic  # noqa: PLC0415  (a quick --help)
 
     there = existing(config)
+    unwanted = {
+        role for role, is_wanted in (("input", inputs), ("commands", commands)) if not is_wanted
+    }
     wanted = [
         topic
         for topic in _needed(config, there)
-        if topic.partitions is None and (inputs or topic.role != "input")
+        if topic.partitions is None and topic.role not in unwanted
     ]
     if not wanted:
         return []

@@ -50,6 +50,8 @@ from streaming.sink.writer import close_writers
 from streaming.values.schemas import Schemas
 
 WRITTEN = ("output", "rejects", "events")
+FIXED = (*WRITTEN, "wanted", "progress", "input", "commands", "discipline")
+"""Keys that a replay sets itself, or that both of its runs share."""
 WRITE_BYTES_MIN = 4 * 2**20
 LISTED = re.compile(r"(.+)\[([0-9]{1,4})\]")
 
@@ -210,6 +212,12 @@ def changed(
     table = tables["pipelines"][name]
     for path, text in sets.items():
         *parents, key = path.split(".")
+        if path.split(".")[0] in FIXED:
+            raise ConfigError(
+                f"--set {path}: a replay cannot change this key.",
+                "Nothing was read.",
+                "It reads the pipeline's input and commands, and --prefix names what it writes.",
+            )
         into = table
         for parent in parents:
             into = _table_at(into, parent)

@@ -52,6 +52,7 @@ def back_up(checkpoints: Iterable[Checkpoint], to: Path) -> dict[str, int]:
     Raises ConfigError where that cannot work, JobFailed and StorageUnavailable.
     """
     checkpoints = list(checkpoints)
+    to = Path(os.path.realpath(to))  # a link stays, and leads to the backup
     _require_possible(checkpoints, to)
     root = Path(local_path(checkpoints[0].location)).parent
     stage = root / f"{STAGE}{uuid.uuid4().hex}"
@@ -130,6 +131,14 @@ def _require_possible(checkpoints: list[Checkpoint], to: Path) -> None:
         raise ConfigError(
             f"{to} cannot be a backup: {error.strerror}.", UNCHANGED, "Name another folder."
         ) from error
+    for checkpoint in checkpoints:
+        own = os.path.realpath(local_path(checkpoint.location))
+        if to.is_relative_to(own):
+            raise ConfigError(
+                f"{to} is in the checkpoint {own} itself.",
+                UNCHANGED,
+                "Name a folder elsewhere: the next backup would contain this one.",
+            )
     if is_used:
         raise ConfigError(
             f"{to} is there already.", UNCHANGED, "Name a folder that is not there, or is empty."

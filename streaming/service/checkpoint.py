@@ -179,7 +179,7 @@ class Checkpoint(SparkFiles):
 
     def mark_moved(self, to: str, shards: int) -> None:
         """Close this checkpoint: no service starts on it any more; see :meth:`require_here`."""
-        self._write(MOVED, {"to": to, "shards": shards})
+        self._files.write(MOVED, json.dumps({"to": to, "shards": shards}).encode(), synced=True)
 
     def was_moved_to(self, to: str) -> bool:
         """Whether it was closed for that one; see :meth:`mark_moved`."""

@@ -66,20 +66,24 @@ class Files:
         with self._asked(), self._system.open_input_stream(self._at(name)) as stream:
             return bytes(stream.read())
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write or replace a file, as a whole or not at all."""
+    def write(self, name: str, content: bytes, *, synced: bool = False) -> None:
+        """Write or replace a file, as a whole or not at all.
+
+        ``synced``: a folder's disk has it before this returns, even if the others are not synced.
+        """
         path = self._at(name)
+        synced = self.synced or (synced and is_local(self.location))
         # An object store shows a file when it is whole, and has no rename.
         new = f"{path}.new" if self._renames else path
         with self._asked():
             self._system.create_dir(path.rpartition("/")[0], recursive=True)
             with self._system.open_output_stream(new) as stream:
                 stream.write(content)
-            if self.synced:
+            if synced:
                 sync(new)
             if new != path:
                 self._system.move(new, path)
-            if self.synced:
+            if synced:
                 sync(path.rpartition("/")[0])
 
     def make_folder(self) -> None:

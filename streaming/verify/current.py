@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from streaming.kafka.asking import event_in
 from streaming.service.checkpoint import Checkpoint
 from streaming.verify.records import Topics
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from streaming.config import Config
 
 CREATED, DESTROYED = "create-node", "destroy-node"
+PLACE = {"at": str, "topic": str, "partition": int, "offset": int}
+FIELDS = {CREATED: {**PLACE, "node": str, "owner": str}, DESTROYED: {**PLACE, "node": str}}
+"""Of the commands that create or destroy a node: the fields of their answers."""
 
 
 @dataclass(slots=True)
@@ -31,7 +34,7 @@ def now(config: Config, name: str) -> dict[str, Listed]:
     groups = first(config, name)
     with Topics(config, lambda *_: None) as topics:
         for record in topics.each(config.pipelines[name].events):
-            follow(groups, json.loads(record.value or b"{}"))
+            follow(groups, event_in(record.value))
     return groups
 
 
@@ -69,7 +72,7 @@ def nodes(config: Config, name: str) -> dict[str, str]:
     """Return the nodes of a pipeline with their owners."""
     pipeline = config.pipelines[name]
     with Topics(config, lambda *_: None) as topics:
-        events = [json.loads(each.value or b"{}") for each in topics.each(pipeline.events)]
+        events = [event_in(each.value) for each in topics.each(pipeline.events)]
     owners: dict[str, str] = {}
     for event in _in_order(events, pipeline.commands):
         if event["op"] == CREATED:
@@ -84,20 +87,29 @@ def _in_order(events: Iterable[dict[str, Any]], commands: str) -> list[dict[str,
 
     Answers lie in any partition; those of a batch have one time, and its commands come first.
     """
-    done = [
-        event
-        for event in events
-        if event.get("event") == "command-done" and event.get("op") in (CREATED, DESTROYED)
-    ]
+    done = [event for event in events if _is_done(event)]
     place = itemgetter("topic", "partition", "offset")
     return sorted(done, key=lambda each: (each["at"], each["topic"] != commands, place(each)))
 
 
+def _is_done(event: dict[str, Any]) -> bool:
+    """Whether an event says that a node was created or destroyed; others may write there, too."""
+    fields = FIELDS.get(str(event.get("op")))
+    if event.get("event") != "command-done" or fields is None:
+        return False
+    return all(isinstance(event.get(field), kind) for field, kind in fields.items())
+
+
 def follow(groups: dict[str, Listed], event: dict[str, Any]) -> None:
-    """Do to groups what an event says of one; a group's events lie in one partition."""
+    """Do to groups what an event says of one; a group's events lie in one partition.
+
+    Pass over what no pipeline wrote: others may write to the topic, too.
+    """
     kind, name = event.get("event"), str(event.get("group"))
     if kind == "group-removed":
         groups.pop(name, None)
+    elif not _is_readable(event):
+        return
     elif kind == "group-moved" and name in groups:
         groups[name].version = event["version"]
     elif kind in ("group-added", "group-changed"):
@@ -105,6 +117,13 @@ def follow(groups: dict[str, Listed], event: dict[str, Any]) -> None:
         members = set(event["members"]) if "members" in event else members
         members = (members | {*_one(event, "joined")}) - {*_one(event, "left")}
         groups[name] = Listed(event["version"], sorted(members))
+
+
+def _is_readable(event: dict[str, Any]) -> bool:
+    """Whether an event has a version, and its members, if any, are names."""
+    listed, lone = event.get("members", []), [*_one(event, "joined"), *_one(event, "left")]
+    names = [*listed, *lone] if isinstance(listed, list) else [None]
+    return isinstance(event.get("version"), int) and all(isinstance(each, str) for each in names)
 
 
 def _one(event: dict[str, Any], field: str) -> list[str]:

@@ -2,10 +2,13 @@
 
 import json
 import re
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from streaming.config import load_config
+from streaming.kafka import topics
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import called, called_json, channel_topics, write_config
 
@@ -48,6 +51,10 @@ def test_a_shorter_gap_time_gives_up_more(broker, topic_prefix, config):
     assert values(broker, f"{topic_prefix}two.out", b"b") == [0, 1, 2]
     (gap,) = [json.loads(r.value) for r in read_all(broker.bootstrap, f"{topic_prefix}two.events")]
     assert (gap["event"], gap["channel"], gap["from"], gap["waited_ms"]) == ("gap", "a", 3, 2_000)
+    existing = topics.existing(load_config(Path(config)))
+    assert {each for each in existing if each.startswith(topic_prefix)} == {
+        f"{topic_prefix}{each}" for each in ("in", "out", "two.out", "two.rejects", "two.events")
+    }, "the pipeline's missing topics are not created"
     assert read_all(broker.bootstrap, f"{topic_prefix}out") == [], (
         "the pipeline's own is left alone"
     )
@@ -126,6 +133,10 @@ def test_a_channel_in_a_header(broker, topic_prefix, tmp_path):
     [
         (["replay", "--set", "gap.later=2s"], "gap.later"),
         (["replay", "--set", "gap.after"], "is not KEY=VALUE"),
+        (["replay", "--set", 'input=["nope"]'], "--set input: a replay cannot change this key"),
+        (["replay", "--set", "commands=nope"], "--set commands: a replay cannot change this key"),
+        (["replay", "--set", "wanted=nope"], "--set wanted: a replay cannot change this key"),
+        (["replay", "--set", "discipline=group"], "--set discipline: a replay cannot change"),
         (["advise"], "Nothing was measured"),
     ],
 )

@@ -52,3 +52,30 @@ def test_events_are_followed_from_where_they_were_read(broker, topic_prefix, tmp
     assert sum(read.values()) == 3, "each event once"
     groups.of("g").clear()
     assert "G2" in groups.of("g"), "what was given away is a copy"
+
+
+FOREIGN = [
+    b"none", b"[1]", b"[" * 100_000, b"\xff", None, b'{"event": "group-added"}',
+    b'{"event": "group-moved", "group": "G0"}', b'{"event": ["group-changed"], "group": 1}',
+    b'{"event": "group-changed", "group": "G0", "version": 1, "members": 5}',
+    b'{"event": "group-changed", "group": "G0", "version": 1, "joined": {}}',
+    b'{"event": "command-done", "op": "create-node"}', b'{"event": "command-done", "op": {}}',
+    b'{"event": "command-done", "op": "create-node", "node": [], "owner": "p", "at": 1}',
+]  # fmt: skip
+
+
+def test_records_of_others_on_the_events_topic_are_passed_over(broker, topic_prefix, tmp_path):
+    topics = channel_topics(topic_prefix)
+    config = configured(tmp_path, broker.bootstrap, topics)
+    create_topics(broker.bootstrap, {topics["events"]: 1})
+    place = {"at": "t", "topic": topics["commands"], "partition": 0, "offset": 0}
+    events = [
+        {"event": "group-added", "group": "G2", "version": 1, "members": ["X"]},
+        {"event": "command-done", "op": "create-node", "node": "n", "owner": "p", **place},
+    ]
+    values = [*FOREIGN, *(json.dumps(each).encode() for each in events)]
+    produce(broker.bootstrap, topics["events"], [Record(b"k", value) for value in values])
+    groups = current.now(config, "g")
+    assert groups == GroupsNow(config).of("g")
+    assert {name: each.members for name, each in groups.items()} == {**MEMBERS, "G2": ["X"]}
+    assert current.nodes(config, "g") == {"n": "p"}

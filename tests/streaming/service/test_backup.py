@@ -163,6 +163,23 @@ def test_a_name_that_is_too_long_is_refused(folder, tmp_path):
         back_up([folder.checkpoint], tmp_path / ("a" * 300))
 
 
+def test_a_backup_in_the_checkpoint_itself_is_refused(folder, tmp_path):
+    (tmp_path / "link").symlink_to(folder.folder)
+    before = names(folder.folder)
+    for to in (folder.folder / "a" / "b", tmp_path / "link" / "c"):
+        with pytest.raises(ConfigError, match="is in the checkpoint"):
+            back_up([folder.checkpoint], to)
+    assert names(folder.folder) == before
+
+
+def test_a_link_to_an_empty_folder_leads_to_the_backup(folder, tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    back_up([folder.checkpoint], tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert is_whole(tmp_path / "disk") == 2
+
+
 def test_what_cannot_work_is_refused_and_changes_nothing(folder, tmp_path):
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "file").write_text("")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from streaming.service.checkpoint import Checkpoint
-from streaming.storage import syncing
+from streaming.storage import files, syncing
 
 
 @pytest.fixture
@@ -46,3 +46,12 @@ def test_logs_are_synced_before_a_batch_and_the_way_to_them_once(synced, folder)
     (folder / "offsets" / "1").write_text("v1")
     checkpoint.sync_logs()
     assert sorted(synced) == [f"{folder}/offsets", f"{folder}/offsets/1"]
+
+
+def test_the_mark_that_closes_a_moved_checkpoint_is_always_synced(folder, monkeypatch):
+    paths = []
+    monkeypatch.setattr(files, "sync", lambda path: paths.append(str(path)))
+    checkpoint = Checkpoint(str(folder.parent), "p", synced=False)
+    checkpoint.mark_moved("elsewhere", 4)
+    assert paths == [f"{folder}/moved.json.new", str(folder)]
+    assert checkpoint.was_moved_to("elsewhere")
