@@ -108,6 +108,9 @@ class _Judge(Evidence):
         self.groups = replay(verdict, settings.groups, by_subject(self.commands))
         due = all(is_due(command.place, settings.due) for command in self.commands)
         self.pinned, changes = judge_events(verdict, self.groups, self.events, due=due)
+        if settings.by_batch:  # without an event
+            first = {(name, 0): g.memberships[0] for name, g in self.groups.items() if g.configured}
+            self.pinned = first | self.pinned
         judge_notices(verdict, self.deliveries.notices, self.events, changes, settings.due)
         self.pending: list[tuple[bytes, list[int]]] = []
         self.of = Column()

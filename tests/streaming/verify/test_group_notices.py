@@ -19,7 +19,7 @@ from tests.streaming.disciplines.groups.histories import GROUPS, OPS, history
 from tests.streaming.disciplines.groups.stages import stage_for
 from tests.streaming.disciplines.test_undelivered import Refusing
 from tests.streaming.verify.group_worlds import Groups
-from tests.streaming.verify.worlds import renumber, settings_for
+from tests.streaming.verify.worlds import Topics, renumber, settings_for
 
 ON = {"notices": True, "input_commands": OPS}
 
@@ -32,16 +32,17 @@ def worked(kind, seed):
         return topics
     stage = stage_for(GROUPS, history(seed), seed, shards=1 + seed % 3, **ON)
     if kind == "refusing":
-        plan = broadcast_plan(
-            BatchPlan, shards=1 + seed % 3, membership=encode_first(GROUPS),
-            retire_after_ms=10**9, **ON,
-        )  # fmt: skip
-        stage = Refusing(
-            plan, BatchOperator(plan), history(seed), seed,
-            choose=lambda stage, each: told(each) and stage.rng.random() < 0.2,
-        )  # fmt: skip
+        chosen = lambda stage, each: told(each) and stage.rng.random() < 0.2  # noqa: E731
+        stage = refusing(history(seed), seed, chosen)
     stage.run()
     return stage.topics
+
+
+def refusing(topics, seed, chosen):
+    plan = broadcast_plan(
+        BatchPlan, shards=1 + seed % 3, membership=encode_first(GROUPS), retire_after_ms=10**9, **ON
+    )
+    return Refusing(plan, BatchOperator(plan), topics, seed, choose=chosen)
 
 
 def verdict_on(kind, topics, outputs=None, **more):
@@ -127,3 +128,17 @@ def test_notices_that_kafka_refuses_have_events(seed):
     }
     topics.records["events", 0] = events
     assert set(verdict_on("refusing", topics).counts) == {"wrong-notice"}
+
+
+def test_a_member_is_one_though_kafka_refused_most_of_its_copies():
+    """Until the first change no event says who the members are: the configuration does."""
+    topics = Topics()
+    for n in range(3):
+        topics.put("in", 0, n, b"p", b"%d" % n, [("group", b"G1")])
+    change = b'{"group": "G1", "members": ["b"]}'
+    topics.put("in", 0, 3, b"p", change, [("op", b"set")])
+    stage = refusing(topics, 1, lambda _, each: each.key == b"c" and each.value in (b"0", b"1"))
+    stage.run(whole=True)
+    assert [each.value for each in topics.all("out") if each.key == b"c" and not told(each)]
+    verdict = verdict_on("refusing", topics)
+    assert verdict.good, verdict.faults[:3]
