@@ -17,6 +17,7 @@ and events: `unanswered`, `answered-twice`, `wrong-answer`, `invented-answer`, `
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -52,6 +53,7 @@ from streaming.verify.inputs import is_due
 from streaming.verify.memberships import (
     OPS,
     Group,
+    Members,
     judge_events,
     judge_versions,
     replay,
@@ -183,11 +185,13 @@ class _Judge(Evidence):
         """Every message went to all members of one membership, and to nobody else."""
         if self.settings.by_batch:
             judge_versions(self.verdict, self.groups, self.deliveries.versions, self.pinned)
+        pinned: defaultdict[bytes, dict[int, Members]] = defaultdict(dict)
+        for (name, number), members in self.pinned.items():
+            pinned[name][number] = members
         for name, versions in self.deliveries.versions.items():
             last = self.deliveries.last.get(name, {})
-            pinned = {version: m for (group, version), m in self.pinned.items() if group == name}
             group = self.groups.get(name)
-            chosen = assign(versions, group, last, pinned)
+            chosen = assign(versions, group, last, pinned[name])
             for number, version in sorted(versions.items()):
                 if number in chosen and group is not None:
                     version.members = group.memberships[chosen[number]]
