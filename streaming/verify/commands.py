@@ -190,7 +190,12 @@ def _judge_answer(verdict: Verdict, command: Command, event: Event) -> None:
 
 def coordinates(event: Event) -> Place | None:
     """The place that an event reports."""
-    topic, partition, offset = (event.fields.get(name) for name in COORDINATES)
+    return place_in(event.fields)
+
+
+def place_in(fields: Mapping[str, Any]) -> Place | None:
+    """The place that the fields of an event name."""
+    topic, partition, offset = (fields.get(name) for name in COORDINATES)
     if isinstance(topic, str) and type(partition) is int and type(offset) is int:
         return topic, partition, offset
     return None

@@ -17,6 +17,7 @@ and events: `unanswered`, `answered-twice`, `wrong-answer`, `invented-answer`, `
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -44,7 +45,7 @@ from streaming.verify.commands import (
 from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.group_deliveries import GroupDeliveries
-from streaming.verify.group_notices import CHANGED, judge_notices
+from streaming.verify.group_notices import judge_notices, versions_begun
 from streaming.verify.group_places import judge_absences, judge_places, judge_removals
 from streaming.verify.group_stamps import StampJudge
 from streaming.verify.histories import text
@@ -52,6 +53,7 @@ from streaming.verify.inputs import is_due
 from streaming.verify.memberships import (
     OPS,
     Group,
+    Members,
     judge_events,
     judge_versions,
     replay,
@@ -107,8 +109,11 @@ class _Judge(Evidence):
         super().__init__(settings, verdict, material, self.deliveries, OPS, ("group",))
         self.groups = replay(verdict, settings.groups, by_subject(self.commands))
         due = all(is_due(command.place, settings.due) for command in self.commands)
-        self.pinned = judge_events(verdict, self.groups, self.events, due=due)
-        judge_notices(verdict, self.deliveries.notices, self.events)
+        self.pinned, changes = judge_events(verdict, self.groups, self.events, due=due)
+        if settings.by_batch:  # without an event
+            first = {(name, 0): g.memberships[0] for name, g in self.groups.items() if g.configured}
+            self.pinned = first | self.pinned
+        judge_notices(verdict, self.deliveries.notices, self.events, changes, settings.due)
         self.pending: list[tuple[bytes, list[int]]] = []
         self.of = Column()
         self.undelivered: set[tuple[bytes, int]] = set()
@@ -122,7 +127,9 @@ class _Judge(Evidence):
         messages = Messages(deliveries.contents, deliveries.name)
         order, progress = deliveries.in_order(), self.settings.progress
         self.of, unsure = match(verdict, self.inputs, order, messages, self.histories, progress)
-        self.refused = refused_copies(verdict, self.inputs, self.events, self.histories)
+        changes = {command.place for command in self.commands}
+        told = [event for event in self.events if coordinates(event) not in changes]
+        self.refused = refused_copies(verdict, self.inputs, told, self.histories)
         self.undelivered = {
             (key, self.inputs.message[record])
             for record, keys in self.refused.items()
@@ -131,7 +138,7 @@ class _Judge(Evidence):
         of = self.of.copy()
         for message in unsure:
             of[message] = -1
-        begun = self._versions()
+        begun = versions_begun(self.events)
         judge_places(verdict, self.commands, begun, deliveries.names, self.inputs, of)
         places = (each.origin for each in self.rejects if each.reason in ABSENT)
         absent = [found for place in places if (found := self.inputs.find(place)) is not None]
@@ -152,15 +159,6 @@ class _Judge(Evidence):
                 return f"{first} before {deliveries.name(two)} ({self.histories.where(key, two)})"
 
             lines.judge(history.messages, lambda _: None, sent_earlier)
-
-    def _versions(self) -> dict[Place, int]:
-        """The versions that changes began, by the places of their commands."""
-        begun = {}
-        for event in self.events:
-            place, version = coordinates(event), event.fields.get("version")
-            if event.kind in CHANGED and place is not None and type(version) is int:
-                begun[place] = version
-        return begun
 
     def _fits(self, record: int, reason: str) -> bool:
         """Return whether a reject's reason can be the right one, as far as the topics show."""
@@ -187,11 +185,13 @@ class _Judge(Evidence):
         """Every message went to all members of one membership, and to nobody else."""
         if self.settings.by_batch:
             judge_versions(self.verdict, self.groups, self.deliveries.versions, self.pinned)
+        pinned: defaultdict[bytes, dict[int, Members]] = defaultdict(dict)
+        for (name, number), members in self.pinned.items():
+            pinned[name][number] = members
         for name, versions in self.deliveries.versions.items():
             last = self.deliveries.last.get(name, {})
-            pinned = {version: m for (group, version), m in self.pinned.items() if group == name}
             group = self.groups.get(name)
-            chosen = assign(versions, group, last, pinned)
+            chosen = assign(versions, group, last, pinned[name])
             for number, version in sorted(versions.items()):
                 if number in chosen and group is not None:
                     version.members = group.memberships[chosen[number]]

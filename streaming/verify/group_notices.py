@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
+from streaming.places import Place
+from streaming.verify.accounts import REFUSALS
+from streaming.verify.commands import Event, coordinates, place_in
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
+from streaming.verify.inputs import Ends, is_due
+from streaming.verify.memberships import Change
 from streaming.verify.notices import Notice
-
-if TYPE_CHECKING:
-    from streaming.verify.commands import Event
 
 WORDS = {"removed": "group-removed", "joined": "", "left": ""}
 CHANGED = ("group-added", "group-changed", "group-removed")
@@ -28,36 +29,81 @@ class Given:
     version: int
 
 
+def versions_begun(events: Sequence[Event]) -> dict[Place, int]:
+    """The versions that changes began, by the places of their commands."""
+    begun = {}
+    for event in events:
+        place, version = coordinates(event), event.fields.get("version")
+        if event.kind in CHANGED and place is not None and type(version) is int:
+            begun[place] = version
+    return begun
+
+
 def allows(notice: Notice, version: int) -> bool:
     """Return whether a message of this version may come behind the notice."""
     version_said = notice.detail.get("version")
     return type(version_said) is not int or version >= version_said
 
 
-def judge_notices(verdict: Verdict, notices: Sequence[Given], events: Sequence[Event]) -> None:
-    """Each notice has the event that it reports, and comes once, behind no later version."""
-    changes = {event.fields["id"]: event for event in events if event.kind in CHANGED}
-    seen: defaultdict[Any, set[bytes]] = defaultdict(set)
+def judge_notices(
+    verdict: Verdict,
+    notices: Sequence[Given],
+    events: Sequence[Event],
+    changes: Mapping[str, Change],
+    due: Ends,
+) -> None:
+    """Each notice has the event that it reports, and comes once, behind no later version.
+
+    Where anyone got one of a change, all whom it concerns do, unless Kafka refused it. What is not
+    ``due`` may be missing yet.
+    """
+    told = {event.fields["id"]: event for event in events if event.kind in CHANGED}
+    refused = _refused(events)
+    seen: defaultdict[str, set[bytes]] = defaultdict(set)
     for each in notices:
-        notice, name = each.notice, each.notice.detail.get("id")
-        event = changes.get(name) if isinstance(name, str) else None
-        if event is None:
-            verdict.find("wrong-notice", f"{each.where} reports {name}, which is not a change")
+        name = each.notice.detail.get("id")
+        event = told.get(name) if isinstance(name, str) else None
+        if name is None or event is None:
+            place = place_in(each.notice.detail)
+            if place is None or is_due(place, due):
+                witness = f"{each.where} reports {name}, which is not a change"
+                verdict.find("wrong-notice", witness)
             continue
-        fields = event.fields
-        version = fields.get("version")
-        same = all(notice.detail.get(field) == fields.get(field) for field in ("group", "version"))
-        if not same or (notice.word == "removed") != (event.kind == "group-removed"):
-            verdict.find("wrong-notice", f"{each.where} does not tell what {event.where} does")
+        _judge_notice(verdict, each, event, changes.get(name))
         if each.key in seen[name]:
             verdict.find("wrong-notice", f"{each.where}: {text(each.key)} got one of it before")
+        if each.key in refused[coordinates(event)]:
+            witness = f"{each.where}: an event says that {text(each.key)} did not get it"
+            verdict.find("wrong-undelivered", witness)
         seen[name].add(each.key)
-        if type(version) is int and each.version >= version:
-            witness = f"{each.where} is behind a message of version {each.version}"
-            verdict.find("wrong-notice", f"{witness}, and reports version {version}")
-    for name, keys in seen.items():
-        members = changes[name].fields.get("members")
-        missing = {str(each).encode() for each in members or ()} - keys
-        if missing:
-            witness = f"{changes[name].where} has notices for {len(keys)} subscribers"
+    for name in seen.keys() & changes.keys():
+        place = coordinates(told[name])
+        missing = changes[name].whom() - seen[name] - refused[place]
+        if missing and (place is None or is_due(place, due)):
+            witness = f"{told[name].where} has notices for {len(seen[name])} subscribers"
             verdict.find("wrong-notice", f"{witness}, not to {text(min(missing))}")
+
+
+def _refused(events: Sequence[Event]) -> defaultdict[Place | None, set[bytes]]:
+    """By the places of what they were to get, the subscribers for whom Kafka refused it."""
+    refused: defaultdict[Place | None, set[bytes]] = defaultdict(set)
+    for event in events:
+        if event.kind == "undelivered" and event.fields.get("reason") in REFUSALS:
+            refused[coordinates(event)].add(str(event.fields.get("destination")).encode())
+    return refused
+
+
+def _judge_notice(verdict: Verdict, given: Given, event: Event, change: Change | None) -> None:
+    """A notice tells what its event does, to somebody whom it concerns, in its place."""
+    notice, version = given.notice, event.fields.get("version")
+    same = all(
+        notice.detail.get(field) == event.fields.get(field) for field in ("group", "version")
+    )
+    if not same or (notice.word == "removed") != (event.kind == "group-removed"):
+        verdict.find("wrong-notice", f"{given.where} does not tell what {event.where} does")
+    elif change is not None and not change.fits(given.key, notice.word):
+        witness = f"{given.where}: {event.where} is not {notice.word!r} for {text(given.key)}"
+        verdict.find("wrong-notice", witness)
+    if type(version) is int and given.version >= version:
+        witness = f"{given.where} is behind a message of version {given.version}"
+        verdict.find("wrong-notice", f"{witness}, and reports version {version}")

@@ -134,13 +134,39 @@ def changing(groups: Mapping[bytes, Group]) -> set[bytes]:
     return reached
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A group's members before and after a change, None where the topics do not show them."""
+
+    op: str
+    before: Members | None
+    after: Members | None
+
+    def whom(self) -> Members:
+        """The subscribers that it concerns, as far as the topics show them."""
+        return (self.before or frozenset()) | (self.after or frozenset())
+
+    def fits(self, key: bytes, word: str) -> bool:
+        """Return whether a subscriber may have a notice with this word."""
+        if self.before is None or self.after is None:
+            return True
+        if self.op == "remove":
+            wanted = "removed"
+        else:
+            stays = key in self.after and self.after - self.before
+            wanted = "joined" if stays else "left"
+        return key in self.whom() and word == wanted
+
+
 def judge_events(
     verdict: Verdict, groups: Mapping[bytes, Group], events: Sequence[Event], *, due: bool
-) -> dict[tuple[bytes, int], Members]:
+) -> tuple[dict[tuple[bytes, int], Members], dict[str, Change]]:
     """Each change has its event, in order. Memberships by version where events name both.
 
-    A change without an event counts only if it is ``due``, or later ones have theirs.
+    A change without an event counts only if it is ``due``, or later ones have theirs. Also returns
+    the changes by the ids of their events.
     """
+    changes: dict[str, Change] = {}
     pinned: dict[tuple[bytes, int], Members] = {}
     events_of: dict[bytes, list[Event]] = {}
     for event in events:
@@ -151,11 +177,11 @@ def judge_events(
                 pinned[event.key or b"", version] = _keys(frozenset(map(str, members)))
     for name in sorted(groups.keys() | events_of.keys()):
         named = _judge_group_events(
-            verdict, name, groups.get(name), events_of.get(name, []), due=due
+            verdict, name, groups.get(name), events_of.get(name, []), changes, due=due
         )
         for version, those in named.items():
             pinned.setdefault((name, version), those)
-    return pinned
+    return pinned, changes
 
 
 def judge_versions(
@@ -183,11 +209,21 @@ def judge_versions(
 
 
 def _judge_group_events(
-    verdict: Verdict, name: bytes, group: Group | None, events: list[Event], *, due: bool
+    verdict: Verdict,
+    name: bytes,
+    group: Group | None,
+    events: list[Event],
+    changes: dict[str, Change],
+    *,
+    due: bool,
 ) -> dict[int, Members]:
-    """Judge the events of a group. Memberships by version where events name the version."""
+    """Judge the events of a group, and put its changes to ``changes``.
+
+    Returns memberships by version where events name the version.
+    """
     expected = _changes(group) if group is not None else []
     members = group.memberships[0] if group is not None and group.configured else None
+    before: Members | None = members or frozenset()
     named: dict[int, Members] = {}
     for number, event in enumerate(events):
         kind = EVENTS[expected[0][0].op] if expected else None
@@ -210,8 +246,12 @@ def _judge_group_events(
                 continue
             while EVENTS[expected[0][0].op] != event.kind:
                 _missing(verdict, expected.pop(0)[0], event)
+                before = None
         command, after = expected.pop(0)
         members = after[0] if len(after) == 1 else _members_of(event)
+        now = frozenset() if command.op == "remove" else members
+        changes[event.fields["id"]] = Change(command.op, before, now)
+        before = now
         if members is not None and type(version := event.fields.get("version")) is int:
             named[version] = members
         _judge_fields(verdict, event, command, after)

@@ -24,6 +24,8 @@ from streaming.verify.multicast_deliveries import Held, MulticastDeliveries
 from streaming.verify.nodes import Node, NodeLife, Stamp, names
 
 MISSING, WRONG = "missing-notice", "wrong-notice"
+Holds = dict[bytes, dict[int, tuple[NodeLife, Held]]]
+"""Of a peer: by node, then by the identity of its life, the delivery that gave the handle last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ class _Notices:
 
     def judge_peer(self, peer: bytes, held: Iterable[Held]) -> None:
         """Follow a peer's stream: what it holds, and the notices that it gets."""
-        holds: dict[tuple[bytes, int], tuple[NodeLife, Held]] = {}
+        holds: Holds = defaultdict(dict)
         doubtful = {node for place, node in self.releases.get(peer, ()) if place is None}
         released = sorted(
             (place, node) for place, node in self.releases.get(peer, ()) if place is not None
@@ -169,28 +171,24 @@ class _Notices:
             for name in names(handle.given):
                 life = self.handles.life(name, stamp)
                 if life is not None:
-                    holds[name, id(life)] = (life, handle)
+                    holds[name][id(life)] = (life, handle)
         for place, node in released[at:]:
             self._drop(holds, node, place)
-        for (name, _), (life, last) in holds.items():
-            if name not in doubtful and life.end is not None:
-                self._judge_missing(peer, name, life, last)
+        for name, lives in holds.items():
+            for life, last in lives.values():
+                if name not in doubtful and life.end is not None:
+                    self._judge_missing(peer, name, life, last)
 
-    def _drop(
-        self, holds: dict[tuple[bytes, int], tuple[NodeLife, Held]], node: bytes, place: StreamPoint
-    ) -> None:
+    def _drop(self, holds: Holds, node: bytes, place: StreamPoint) -> None:
         """A peer released a node's handle; one of an earlier incarnation went with that."""
-        for name in [
-            name
-            for name, (_, last) in holds.items()
-            if name[0] == node and last.incarnation == place[0]
-        ]:
-            del holds[name]
+        holds[node] = {
+            life: held for life, held in holds[node].items() if held[1].incarnation != place[0]
+        }
 
     def _judge_notice(
         self,
         peer: bytes,
-        holds: dict[tuple[bytes, int], tuple[NodeLife, Held]],
+        holds: Holds,
         doubtful: set[bytes],
         held: Held,
     ) -> None:
@@ -203,7 +201,7 @@ class _Notices:
             self.verdict.find("wrong-undelivered", witness)
         lives = self.handles.nodes.get(node, Node()).lives
         life = next((life for life in lives if life.end == stamp or life.ending), None)
-        holding = holds.pop((node, id(life)), None)
+        holding = holds[node].pop(id(life), None)
         lapsed = holding is not None and holding[1].incarnation != held.incarnation
         is_doubtful = node in doubtful or (peer, node) in self.handles.refused
         if (holding is None or lapsed) and not is_doubtful:

@@ -69,3 +69,30 @@ def test_a_peer_that_gives_every_handle_back_is_judged():
     verdict = judge(settings, Material(outputs, (), events, commands, inputs))
     assert verdict.good, verdict.faults[:3]
     assert verdict.looked_at["commands"] == count + 1
+
+
+@pytest.mark.timeout(30)
+def test_a_peer_that_holds_many_handles_and_gives_each_back_is_judged():
+    count, at_once = 50_000, 1_000
+    commands, events, inputs, outputs = [], [], [], []
+
+    def done(fields, **more):
+        at, value = len(commands), json.dumps(fields).encode()
+        commands.append(Record("commands", 0, at, 1, None, value, ()))
+        events.append(answered(at, "commands", at, **more))
+
+    for n in range(count):
+        done({"op": "create-node", "node": f"n{n}", "owner": "A"})
+    for n in range(count // at_once):
+        handles = ",".join(f"@n{each}" for each in range(n * at_once, (n + 1) * at_once)).encode()
+        own = (("to", b"B"), ("handles", handles))
+        inputs.append(Record("in", 0, n, 1, b"a", b"%d" % n, own))
+        added = (("from", b"a"), ("destination", b"B"), ("timestamp", b"%d" % n))
+        added += (("handles", handles), ("sequence", b"%d" % n), ("incarnation", b"17"))
+        outputs.append(Record("out", 0, n, 1, b"B", b"%d" % n, (*own, *added)))
+    for n in range(count):
+        point = {"incarnation": 17, "sequence": count // at_once}
+        done({"op": "release", "node": f"n{n}", "peer": "B"}, **point)
+    settings = Settings(pipeline="p", output="out", partitions={"out": 1})
+    verdict = judge(settings, Material(outputs, (), events, commands, inputs))
+    assert verdict.good, verdict.faults[:3]
