@@ -128,8 +128,8 @@ class _Judge(Evidence):
         order, progress = deliveries.in_order(), self.settings.progress
         self.of, unsure = match(verdict, self.inputs, order, messages, self.histories, progress)
         changes = {command.place for command in self.commands}
-        told = [event for event in self.events if coordinates(event) not in changes]
-        self.refused = refused_copies(verdict, self.inputs, told, self.histories)
+        others = [event for event in self.events if coordinates(event) not in changes]
+        self.refused = refused_copies(verdict, self.inputs, others, self.histories)
         self.undelivered = {
             (key, self.inputs.message[record])
             for record, keys in self.refused.items()

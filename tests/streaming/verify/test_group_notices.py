@@ -17,7 +17,7 @@ from tests.streaming.broadcast_harness import broadcast_plan
 from tests.streaming.disciplines.groups import test_network_placed as network
 from tests.streaming.disciplines.groups.histories import GROUPS, OPS, history
 from tests.streaming.disciplines.groups.stages import stage_for
-from tests.streaming.disciplines.test_undelivered import Refusing
+from tests.streaming.disciplines.refusing import Refusing
 from tests.streaming.verify.group_worlds import Groups
 from tests.streaming.verify.worlds import Topics, renumber, settings_for
 
