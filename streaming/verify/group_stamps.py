@@ -27,6 +27,7 @@ class StampJudge:
     known: dict[tuple[bytes, Members, bytes], Overlaps] = field(default_factory=dict)
     cores: dict[bytes, Members] = field(default_factory=dict)
     joined: dict[bytes, list[bytes]] = field(default_factory=dict)
+    by_batch: bool = False
 
     def judge(self, *, by_batch: bool, needed: bool, is_due: Callable[[int], bool] | None) -> None:
         """Find stamps that are missing (if ``needed``), too many, or begin again.
@@ -34,6 +35,7 @@ class StampJudge:
         ``by_batch``: the numbers of an overlap change by its own groups alone. ``is_due``: whether
         all before a message had its time; None: the first ones need not be there.
         """
+        self.by_batch = by_batch
         if by_batch:
             self._judge_overlaps(is_due)
         else:
@@ -136,7 +138,12 @@ class StampJudge:
         return set.intersection(*certain), set.union(*possible)
 
     def _of(self, name: bytes, members: Members, key: bytes) -> Overlaps:
-        """The overlaps of a membership."""
+        """The overlaps of a membership.
+
+        On a network the last messages of a group that is removed have no stamps of an overlap if
+        they come behind the end of the other group's path.
+        """
+        ends = bool(self.groups[name].removed) and not self.by_batch
         certain: set[Pair] = set()
         possible: set[Pair] = set()
         group_name = name.decode()
@@ -149,7 +156,7 @@ class StampJudge:
                 continue
             first, second = sorted((group_name, other.decode()))
             possible.add((first, second))
-            if group.steady:
+            if group.steady and not ends:
                 certain.add((first, second))
         return certain, possible
 

@@ -102,3 +102,19 @@ def test_what_another_partition_does_has_no_place_among_these():
     rejected = [record.value for record in topics.all("rejects")]
     assert rejected == [b"first", b"gone"]
     assert counts("batch", topics) == {}
+
+
+@pytest.mark.parametrize("seed", range(574, 580))
+def test_last_messages_of_a_removed_group_may_come_behind_the_end_of_another_s_path(
+    seed, monkeypatch
+):
+    """Then they have no stamps of the overlap: the network has forgotten it."""
+    groups = {"G0": ["a", "e", "f"], "G1": ["b", "d", "e"], "G2": ["a", "d", "f"]}
+    monkeypatch.setattr(network, "GROUPS", groups)
+    topics = Topics()
+    for n, name in enumerate(["G0", "G0", "G2", "-G0", "-G1"]):
+        headers = [("op", b"remove") if name[0] == "-" else ("group", name.encode())]
+        value = json.dumps({"group": name[-2:]}).encode()
+        topics.put("in", 0, n, b"p", value, headers)
+    network.work(topics, seed, whole=True, nodes=3, notices=False, shards=4)
+    assert counts("network", topics) == {}
