@@ -6,9 +6,9 @@ import threading
 from copy import deepcopy
 from dataclasses import dataclass, field
 
+from streaming.arrow.json_object import object_in
 from streaming.config import Config
 from streaming.kafka import topics
-from streaming.kafka.asking import event_in
 from streaming.kafka.newest import FETCH, SECONDS_MAX, between
 from streaming.kafka.reading import TopicReader
 from streaming.places import TopicPartition
@@ -58,6 +58,6 @@ class GroupsNow:
                 if max(low, known.read.get(partition, 0)) < end
             }
             for record in between(reader, new) if new else ():
-                follow(known.groups, event_in(record.value))
+                follow(known.groups, object_in(record.value) or {})
                 known.read[record.home] = record.offset + 1
         return known

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from streaming.arrow.histograms import LATE_MS, WAITED_MS
+from streaming.arrow.json_object import object_in
 from streaming.arrow.key_text import unescaped
 from streaming.arrow.output import PLACE
 from streaming.config import Config
@@ -186,14 +186,14 @@ def events(config: Config, name: str, kind: str, text: str, seconds: float) -> d
     settings = config.pipelines[name]
 
     def matches(record: Found) -> bool:
-        event = _json(record.value)
+        event = object_in(record.value) or {}
         is_command = event.get("event") in COMMAND_EVENTS
         fits = is_command if kind == "commands" else kind in ("", event.get("event"))
         return fits and (not text or text in (record.value or b"").decode(errors="replace"))
 
     found = search(config, [settings.events], matches, RECORDS_SHOWN, seconds_max=seconds)
     ours = [topic for _, topic in settings.topics()]
-    rows = [_row(_json(each.value), each.place, ours) for each in found.records]
+    rows = [_row(object_in(each.value) or {}, each.place, ours) for each in found.records]
     rows.sort(key=lambda each: str(each.get("at", "")), reverse=True)
     return {
         "rows": rows[:RECORDS_SHOWN],
@@ -208,14 +208,6 @@ def events(config: Config, name: str, kind: str, text: str, seconds: float) -> d
 def _row(event: Mapping[str, Any], place: str, topics: list[str]) -> dict[str, Any]:
     about = "{}/{}@{}".format(*(event.get(each) for each in PLACE))
     return {**event, "place": place, "about": about if event.get("topic") in topics else None}
-
-
-def _json(value: bytes | None) -> Mapping[str, Any]:
-    try:
-        found = json.loads(value or b"{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def rejects(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from streaming.arrow.columns import flat, last_headers
+from streaming.arrow.json_object import object_in
 from streaming.disciplines.plan import Plan
 
 COMMAND_BYTES_MAX = 1_000_000
@@ -33,11 +33,8 @@ def read_object(value: bytes | None) -> dict[str, Any]:
     """The command's JSON object. Raises CommandRefused where there is none."""
     if len(value or b"") > COMMAND_BYTES_MAX:
         raise CommandRefused("unreadable", f"no JSON object of at most {COMMAND_BYTES_MAX} bytes")
-    try:
-        command = json.loads(value or b"")
-    except (ValueError, RecursionError):
-        command = None
-    if not isinstance(command, dict):
+    command = object_in(value)
+    if command is None:
         raise CommandRefused("unreadable", "no JSON object")
     return command
 

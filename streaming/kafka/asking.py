@@ -6,10 +6,10 @@ import json
 import time
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from streaming import logs
+from streaming.arrow.json_object import object_in
 from streaming.config import Config
 from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
 from streaming.kafka import client_settings, connection, topics
@@ -118,16 +118,8 @@ def _answer(
 ) -> dict[str, Any] | None:
     while time.monotonic() < deadline:
         for record in reader.take(POLL_SECONDS):
-            event = event_in(record.value) if isinstance(record, Record) else {}
+            event = object_in(record.value if isinstance(record, Record) else None) or {}
             asked = tuple(event.get(name) for name in ("topic", "partition", "offset"))
             if asked == place and event.get("event") in ANSWERS:
                 return event
     return None
-
-
-def event_in(value: bytes | None) -> dict[str, Any]:
-    """Return the event that a record's value holds; empty if somebody else wrote it."""
-    event = None
-    with suppress(ValueError, RecursionError):
-        event = json.loads(value or b"")
-    return event if isinstance(event, dict) else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from streaming.arrow.json_object import object_in
 from streaming.arrow.key_text import escaped, key_from_json
 from streaming.disciplines.commands import own_id
 from streaming.places import Place
@@ -149,11 +149,7 @@ def judge_commands(
 
 def _begin(record: Record) -> tuple[ChannelCommand, dict[str, Any]]:
     """Return the command of a record, without what it says, and the fields of its JSON."""
-    try:
-        said = json.loads(record.value or b"")
-    except (ValueError, RecursionError):
-        said = None
-    said = said if isinstance(said, dict) else {}
+    said = object_in(record.value) or {}
     command = ChannelCommand(str(record), record.place, own_id(said))
     command.signed = signed(record.value, said)
     return command, said

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from streaming.arrow.json_object import object_in
 from streaming.disciplines.commands import name_fault, own_id
 from streaming.places import Place
 from streaming.verify.faults import Verdict
@@ -72,7 +73,7 @@ def read_events(verdict: Verdict, records: Iterable[Record], *, repeats: bool) -
     events: list[Event] = []
     seen: dict[str, int] = {}
     for record in records:
-        fields = _object(record.value) or {}
+        fields = object_in(record.value) or {}
         named = fields.get("event"), fields.get("id")
         if not all(isinstance(each, str) for each in named) or not is_text(fields):
             verdict.find("bad-event", f"{record} is not a JSON object with an event and an id")
@@ -94,7 +95,7 @@ def read_command(
 
     The other field is a text, or a list of texts. ``asked``: the operation of a record of an input.
     """
-    fields = _object(record.value) or {}
+    fields = object_in(record.value) or {}
     command = Command(str(record), record.place, own_id(fields), timestamp=record.timestamp)
     command.in_input, command.sender = bool(asked), record.key
     command.signed = signed(record.value, fields)
@@ -250,11 +251,3 @@ def is_text(said: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _object(value: bytes | None) -> dict[str, Any] | None:
-    try:
-        fields = json.loads(value or b"")
-    except (ValueError, RecursionError):
-        return None
-    return fields if isinstance(fields, dict) else None

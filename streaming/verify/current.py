@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from streaming.kafka.asking import event_in
+from streaming.arrow.json_object import object_in
 from streaming.service.checkpoint import Checkpoint
 from streaming.verify.records import Topics
 
@@ -34,7 +34,7 @@ def now(config: Config, name: str) -> dict[str, Listed]:
     groups = first(config, name)
     with Topics(config, lambda *_: None) as topics:
         for record in topics.each(config.pipelines[name].events):
-            follow(groups, event_in(record.value))
+            follow(groups, object_in(record.value) or {})
     return groups
 
 
@@ -72,7 +72,7 @@ def nodes(config: Config, name: str) -> dict[str, str]:
     """Return the nodes of a pipeline with their owners."""
     pipeline = config.pipelines[name]
     with Topics(config, lambda *_: None) as topics:
-        events = [event_in(each.value) for each in topics.each(pipeline.events)]
+        events = [object_in(each.value) or {} for each in topics.each(pipeline.events)]
     owners: dict[str, str] = {}
     for event in _in_order(events, pipeline.commands):
         if event["op"] == CREATED:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from streaming.arrow.json_object import object_in
 from streaming.arrow.key_text import key_to_json
 from streaming.config import Config
 from streaming.disciplines.channels.sql import header_name
@@ -177,7 +177,7 @@ class Lives:
         label = next((each.get("label") for each in life.deliveries), None)
         for span in self.seeker.behind(pipeline.events, record.timestamp):
             for each in self.seeker.newest_first(span):
-                event = _event(each)
+                event = object_in(each.value) or {}
                 is_named = tuple(event.get(name) for name in PLACE) == record.place
                 if is_named or (wanted is not None and event.get("id") == wanted):
                     life.events.append(event)
@@ -200,7 +200,8 @@ class Lives:
         read = -1
         for span in self.seeker.behind(pipeline.progress, 0):
             newest = next(self.seeker.newest_first(span), None)
-            of = _event(newest).get("inputs", {}).get(record.topic, {}) if newest else {}
+            mark = object_in(newest.value if newest else None) or {}
+            of = mark.get("inputs", {}).get(record.topic, {})
             read = max(read, int(of.get(str(record.partition), -1)))
         return "held" if read > record.offset else "waiting"
 
@@ -268,14 +269,6 @@ def _is_below(gap: dict[str, Any], label: str) -> bool:
 
 def _place(delivery: dict[str, Any]) -> Place:
     return delivery["topic"], delivery["partition"], delivery["offset"]
-
-
-def _event(record: Record) -> dict[str, Any]:
-    try:
-        found = json.loads(record.value or b"")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _as_json(life: Life) -> dict[str, Any]:
