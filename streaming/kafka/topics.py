@@ -63,13 +63,12 @@ def create(config: Config, *, inputs: bool, commands: bool = True) -> list[str]:
     from streaming.wire.admin import NewTopic  # noqa: PLC0415  (a quick --help)
 
     there = existing(config)
-    unwanted = {
-        role for role, is_wanted in (("input", inputs), ("commands", commands)) if not is_wanted
-    }
     wanted = [
         topic
         for topic in _needed(config, there)
-        if topic.partitions is None and topic.role not in unwanted
+        if topic.partitions is None
+        and (inputs or topic.role != "input")
+        and (commands or topic.role != "commands")
     ]
     if not wanted:
         return []

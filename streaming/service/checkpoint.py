@@ -179,7 +179,7 @@ class Checkpoint(SparkFiles):
 
     def mark_moved(self, to: str, shards: int) -> None:
         """Close this checkpoint: no service starts on it any more; see :meth:`require_here`."""
-        self._files.write(MOVED, json.dumps({"to": to, "shards": shards}).encode(), synced=True)
+        self._write(MOVED, {"to": to, "shards": shards}, synced=True)
 
     def was_moved_to(self, to: str) -> bool:
         """Whether it was closed for that one; see :meth:`mark_moved`."""
@@ -342,8 +342,8 @@ class Checkpoint(SparkFiles):
             last = text
         return None
 
-    def _write(self, name: str, content: dict[str, Any]) -> None:
-        self._files.write(name, json.dumps(content, sort_keys=True).encode())
+    def _write(self, name: str, content: dict[str, Any], *, synced: bool = False) -> None:
+        self._files.write(name, json.dumps(content, sort_keys=True).encode(), synced=synced)
 
 
 def _show(value: Any) -> str:

@@ -84,9 +84,7 @@ class Restarts:
         if pipeline.progressed:
             tries.failures = 0
         if self.once and all(each.ended for each in pipeline.upstream(pipelines)):
-            with contextlib.suppress(
-                KafkaUnavailable, FileUnusable
-            ):  # asked again at the next look
+            with contextlib.suppress(KafkaUnavailable, FileUnusable):  # the next look asks again
                 pipeline.finish_when_through()
         if not pipeline.finished and (pipeline.changes_pace() or again):
             pipeline.stop()

@@ -235,11 +235,11 @@ def by_subject(commands: list[Command]) -> dict[str, list[Command]]:
         if len({command.place[:2] for command in same_subject}) == 1:
             same_subject.sort(key=lambda command: command.place)
         else:
-            same_subject.sort(key=lambda asked: (_at(asked), asked.in_input, asked.place))
+            same_subject.sort(key=lambda asked: (answered_at(asked), asked.in_input, asked.place))
     return dict(commands_of)
 
 
-def _at(command: Command) -> str:
+def answered_at(command: Command) -> str:
     """The batch time of the answer; RFC 3339 in one zone and precision sorts as text."""
     return str(command.answers[0].fields.get("at", "")) if command.answers else "~"
 

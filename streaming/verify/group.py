@@ -110,7 +110,7 @@ class _Judge(Evidence):
         self.groups = replay(verdict, settings.groups, by_subject(self.commands))
         due = all(is_due(command.place, settings.due) for command in self.commands)
         self.pinned, changes = judge_events(verdict, self.groups, self.events, due=due)
-        if settings.by_batch:  # without an event
+        if settings.by_batch:  # the members of version 0 stand in the file, in no event
             first = {(name, 0): g.memberships[0] for name, g in self.groups.items() if g.configured}
             self.pinned = first | self.pinned
         judge_notices(verdict, self.deliveries.notices, self.events, changes, settings.due)
@@ -127,9 +127,10 @@ class _Judge(Evidence):
         messages = Messages(deliveries.contents, deliveries.name)
         order, progress = deliveries.in_order(), self.settings.progress
         self.of, unsure = match(verdict, self.inputs, order, messages, self.histories, progress)
+        # What was refused at a command's place is a notice of it (`judge_notices`).
         changes = {command.place for command in self.commands}
-        others = [event for event in self.events if coordinates(event) not in changes]
-        self.refused = refused_copies(verdict, self.inputs, others, self.histories)
+        about_inputs = [event for event in self.events if coordinates(event) not in changes]
+        self.refused = refused_copies(verdict, self.inputs, about_inputs, self.histories)
         self.undelivered = {
             (key, self.inputs.message[record])
             for record, keys in self.refused.items()
@@ -238,14 +239,13 @@ class _Judge(Evidence):
     def judge_stamps(self) -> None:
         """Each delivery has a stamp of every overlap that its subscriber is in, and of no other."""
         settings = self.settings
-        judged = StampJudge(self.verdict, self.deliveries, self.groups, self.pinned)
+        judged = StampJudge(
+            self.verdict, self.deliveries, self.groups, self.pinned, settings.by_batch
+        )
         refused = any(reject.reason in REFUSALS for reject in self.rejects)
         refused = refused or any(event.kind == "undelivered" for event in self.events)
-        judged.judge(
-            by_batch=settings.by_batch,
-            needed=settings.stamps,
-            is_due=None if refused or not settings.stamps else self._is_due,
-        )
+        is_due = None if refused or not settings.stamps else self._is_due
+        judged.judge(needed=settings.stamps, is_due=is_due)
 
     def _is_due(self, message: int) -> bool:
         """Return whether the input of a message had its time."""

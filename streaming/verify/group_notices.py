@@ -57,12 +57,12 @@ def judge_notices(
     Where anyone got one of a change, all whom it concerns do, unless Kafka refused it. What is not
     ``due`` may be missing yet.
     """
-    events_of = {event.fields["id"]: event for event in events if event.kind in CHANGED}
+    by_id = {event.fields["id"]: event for event in events if event.kind in CHANGED}
     refused = _refused(events)
     seen: defaultdict[str, set[bytes]] = defaultdict(set)
     for each in notices:
         name = each.notice.detail.get("id")
-        event = events_of.get(name) if isinstance(name, str) else None
+        event = by_id.get(name) if isinstance(name, str) else None
         if name is None or event is None:
             place = place_in(each.notice.detail)
             if place is None or is_due(place, due):
@@ -77,10 +77,10 @@ def judge_notices(
             verdict.find("wrong-undelivered", witness)
         seen[name].add(each.key)
     for name in seen.keys() & changes.keys():
-        place = coordinates(events_of[name])
+        place = coordinates(by_id[name])
         missing = changes[name].whom() - seen[name] - refused[place]
         if missing and (place is None or is_due(place, due)):
-            witness = f"{events_of[name].where} has notices for {len(seen[name])} subscribers"
+            witness = f"{by_id[name].where} has notices for {len(seen[name])} subscribers"
             verdict.find("wrong-notice", f"{witness}, not to {text(min(missing))}")
 
 

@@ -12,7 +12,7 @@ from math import inf
 from streaming.places import Place
 from streaming.verify.added import NUMBER_MAX
 from streaming.verify.columns import Column, paced
-from streaming.verify.commands import DONE, Command
+from streaming.verify.commands import DONE, Command, answered_at
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Inputs
 from streaming.verify.memberships import Group
@@ -221,7 +221,7 @@ def _ends(group: Group, events: Mapping[Place, int]) -> Iterable[_End]:
     next_adds: list[Command | None] = [None]
     for command in reversed(commands):
         if command.op == "remove":
-            removed_at[_at(command)].add(command.place[:2])
+            removed_at[answered_at(command)].add(command.place[:2])
         next_adds.append(command if command.op == "add" else next_adds[-1])
     before = None
     for command in commands:
@@ -230,8 +230,10 @@ def _ends(group: Group, events: Mapping[Place, int]) -> Iterable[_End]:
         if command.op != "remove" or not command.in_input:
             continue
         behind = next_adds[-1]
-        places = removed_at[_at(command)].union(
-            near.place[:2] for near in (before, behind) if near and _at(near) == _at(command)
+        places = removed_at[answered_at(command)].union(
+            near.place[:2]
+            for near in (before, behind)
+            if near and answered_at(near) == answered_at(command)
         )
         if len(places) > 1 or (before is None and not group.configured):
             continue
@@ -242,7 +244,3 @@ def _ends(group: Group, events: Mapping[Place, int]) -> Iterable[_End]:
             before.place if before is not None else None,
             events[behind.place] if behind is not None else None,
         )
-
-
-def _at(command: Command) -> str:
-    return str(command.answers[0].fields.get("at"))

@@ -18,25 +18,27 @@ Overlaps = tuple[set[Pair], set[Pair]]
 
 @dataclass(slots=True)
 class StampJudge:
-    """``groups`` with their memberships; ``pinned``: those that events name, by version."""
+    """``groups`` with their memberships; ``pinned``: those that events name, by version.
+
+    ``by_batch``: the numbers of an overlap change by its own groups alone.
+    """
 
     verdict: Verdict
     deliveries: GroupDeliveries
     groups: Mapping[bytes, Group]
     pinned: Mapping[tuple[bytes, int], Members]
+    by_batch: bool
     known: dict[tuple[bytes, Members, bytes], Overlaps] = field(default_factory=dict)
     cores: dict[bytes, Members] = field(default_factory=dict)
     joined: dict[bytes, list[bytes]] = field(default_factory=dict)
-    by_batch: bool = False
 
-    def judge(self, *, by_batch: bool, needed: bool, is_due: Callable[[int], bool] | None) -> None:
+    def judge(self, *, needed: bool, is_due: Callable[[int], bool] | None) -> None:
         """Find stamps that are missing (if ``needed``), too many, or begin again.
 
-        ``by_batch``: the numbers of an overlap change by its own groups alone. ``is_due``: whether
-        all before a message had its time; None: the first ones need not be there.
+        ``is_due``: whether all before a message had its time; None: the first ones need not be
+        there.
         """
-        self.by_batch = by_batch
-        if by_batch:
+        if self.by_batch:
             self._judge_overlaps(is_due)
         else:
             self._judge_atoms()
