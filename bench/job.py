@@ -36,7 +36,8 @@ from streaming.disciplines.source import BATCH_RECORDS
 from streaming.kafka.jars import fetched
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.offsets import read_in
-from streaming.service.query import Carrier, Progress, build
+from streaming.service.progress import Progress
+from streaming.service.query import Carrier, build
 from streaming.service.speed import Speed
 from streaming.source import source_of
 from streaming.spark.queries import start

@@ -26,7 +26,7 @@ context, wherever the code runs (source, operator, sink):
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from streaming.sink.progress import hashed
@@ -78,13 +78,17 @@ class Decisions:
     keys got a new incarnation, each time with the first batch after that. ``schemas``: of values,
     packed, by their ids (`streaming.service.schemas`); written with the next findings. ``peak_ms``:
     the largest time of a batch behind which the clock was set back, 0 for none: shards stay there.
-    ``before``: the query from which the state was moved here.
+    ``before``: the query from which the state was moved here. ``hold``: called before findings are
+    written; raises where another copy has taken the checkpoint, whose decisions they would replace.
     """
 
-    def __init__(self, checkpoint: BatchCheckpoint) -> None:
+    def __init__(
+        self, checkpoint: BatchCheckpoint, hold: Callable[[int], None] = lambda _batch: None
+    ) -> None:
         self.checkpoint = checkpoint
+        self.hold = hold
         self.planned = checkpoint.batch_in_doubt()
-        kept = checkpoint.decisions()
+        self._kept = kept = checkpoint.decisions()
         self.entries: list[tuple[int, Values]] = [tuple(each) for each in kept.get("standing", [])]
         self.renewals: list[tuple[int, int]] = [tuple(each) for each in kept.get("renewals", [])]
         self.found: tuple[int, str, Values] = tuple(kept.get("found", (-1, "", {})))
@@ -127,6 +131,7 @@ class Decisions:
 
     def add(self, batch: int, findings: Mapping[str, Any]) -> None:
         """Note findings of a batch, synced; a name that is there already gets the new value."""
+        self.hold(batch)
         self.found = (*self._name(batch), {**self.findings(batch), **findings})
         self._write()
 
@@ -139,6 +144,10 @@ class Decisions:
         known = self._until(self.planned)
         found: dict[str, str] = known[-1][1].get(PINNED, {}) if known else {}
         return found
+
+    def are_kept(self) -> bool:
+        """Whether the checkpoint has what was read or written here last; another copy may write."""
+        return self.checkpoint.decisions() == self._kept
 
     def pin(self, values: Mapping[str, str]) -> None:
         """Have the batch in doubt be planned with these: nothing counts that is written of it."""
@@ -192,6 +201,7 @@ class Decisions:
         if self.before:
             values["before"] = self.before
         self.checkpoint.write_decisions(values)
+        self._kept = json.loads(json.dumps(values))
 
     def _renewed(self, values: Values) -> Values:
         renewals = {"renewals": [[*each] for each in self.renewals]} if self.renewals else {}

@@ -30,7 +30,7 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.plan import Plan
 from streaming.errors import SequencerError
 from streaming.kafka.choice import brokers_of, own_settings
-from streaming.service.query import Progress
+from streaming.service.progress import Progress
 from streaming.sink.producer import BatchProducer
 from streaming.source.positions import Log, logs_in, offsets_in
 from streaming.spark.spark_files import SparkFiles

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streaming.arrow.totals import Totals
 from streaming.config import Config
 from streaming.disciplines import DISCIPLINES, has_rows
 from streaming.disciplines.plan import Plan
@@ -22,7 +21,8 @@ from streaming.service.log_lines import WAITING_MAX, say_waiting
 from streaming.service.marks import MarksWriter
 from streaming.service.offsets import Through, TransitCleaner
 from streaming.service.planning import kept_partitions, make_plan, shards, state_partitions
-from streaming.service.query import Carrier, Progress, build
+from streaming.service.progress import Progress, shards_in
+from streaming.service.query import Carrier, build
 from streaming.service.speed import Speed
 from streaming.settings.values import SUBSCRIBER
 from streaming.sink.claim import Claim
@@ -127,7 +127,7 @@ class Pipeline:
             in_doubt=self.checkpoint.batch_in_doubt(),
             is_remembered=is_remembered,
             latest=dict.fromkeys(range(plan.state_partitions + 1), self.checkpoint.planned()),
-            shards=_shards(status),
+            shards=shards_in(status),
             waiting=self.checkpoint.waiting(),
             written=self.progress.written,
             began_ms=self.progress.began_ms,
@@ -344,7 +344,3 @@ class Pipeline:
                 "shards": {str(shard): asdict(totals) for shard, totals in progress.shards.items()},
             }
         )
-
-
-def _shards(status: dict[str, Any]) -> dict[int, Totals]:
-    return {int(shard): Totals(**fields) for shard, fields in status.get("shards", {}).items()}

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streaming.arrow import output
@@ -18,17 +18,23 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import CONTEXT, BatchContext, Plan
 from streaming.disciplines.refused import FINDING, RECORDS_READ
 from streaming.disciplines.source import Source
-from streaming.errors import NOT_FINISHED, InputChanged, SchemasNeeded, SequencerError
+from streaming.errors import (
+    NOT_FINISHED,
+    CheckpointBehind,
+    InputChanged,
+    SchemasNeeded,
+    SequencerError,
+)
 from streaming.logs import count, say
 from streaming.service.decisions import CHANGED, PINNED, BatchCheckpoint, Decisions
 from streaming.service.log_lines import say_commands
+from streaming.service.progress import Progress
 from streaming.service.schemas import SchemaKeeper, StopRequested
 from streaming.sink import failures
 from streaming.sink.answers import Answer
 from streaming.sink.claim import Claim
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.sink import SUMMARY, Report, Sink, Written
-from streaming.source.pacing import UNKNOWN
 from streaming.spark.failures import as_sequencer_error
 from streaming.spark.queries import collected, own_workers
 from streaming.values.schemas import ids_needed
@@ -45,84 +51,6 @@ AHEAD_MS_MAX = 300_000
 """How far clocks may be apart where a batch's time is compared."""
 REFUSED_TIMES_MAX = 3
 """So often the same may be refused: a reject whole, without its value, without all of it."""
-
-
-@dataclass(slots=True)
-class Progress:
-    """What the driver knows of a pipeline: counts by shard, last batch written by partition.
-
-    ``waiting``: what each shard reported last of what waits; ``waiting_changed``: whether one did
-    in the last batch. ``written``: what the sinks did since the service began, ``began_ms``.
-    ``copies``: deliveries for each record, in the last batches. ``last_records``, ``last_seconds``:
-    of the last batch that had any records; 0 before that. ``transit_ms``: the least record time of
-    what shards have sent each other and not taken yet, None for nothing, 0 where it is not known.
-    ``timers``: when each shard's timer is due that has said so since the start (batch time; None:
-    never). ``waits_for``: what a batch cannot go on without. ``is_remembered``: whether Kafka had
-    progress of this checkpoint when the query started. ``latest``: as in `BatchContext`.
-
-    The query's thread changes it, within a batch; other threads (run loop, metrics) only read, and
-    may see a batch half noted.
-    """
-
-    query: str = ""
-    batch: int = -1
-    batch_ms: int = 0
-    in_doubt: int = -1
-    is_remembered: bool = False
-    shards: dict[int, Totals] = field(default_factory=dict)
-    waiting: dict[int, str] = field(default_factory=dict)
-    waiting_changed: bool = False
-    wrote: dict[int, int] = field(default_factory=dict)
-    latest: dict[int, int] = field(default_factory=dict)
-    written: Written = field(default_factory=Written)
-    began_ms: int = field(default_factory=lambda: round(time.time() * 1000))
-    copies: float = 0.0
-    last_records: int = 0
-    last_seconds: float = 0.0
-    waits_for: str = ""
-    transit_ms: int | None = 0
-    timers: dict[int, int | None] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Take the deliveries for each record since the checkpoint began, until a batch is done."""
-        seen, delivered = self.counts()
-        self.copies = self.copies or (delivered / seen if seen else 0.0)
-
-    def totals(self) -> Totals:
-        """The sum of all shards' totals."""
-        return Totals.sum(list(self.shards.values()))  # a batch may change it meanwhile
-
-    def due_ms(self, shards: int) -> int | None:
-        """Return when the first timer is due, None for never, UNKNOWN before all said so."""
-        if len(self.timers) < shards:
-            return UNKNOWN
-        every = [*self.timers.values()]  # a batch may change it meanwhile
-        return min((due_ms for due_ms in every if due_ms is not None), default=None)
-
-    def kept(self) -> int:
-        """About how many entries the state has: channels and what waits."""
-        return sum(each.channels + each.held for each in self.shards.values())
-
-    def counts(self) -> tuple[int, int]:
-        """Records and deliveries so far."""
-        shards = self.shards.values()
-        return sum(each.seen for each in shards), sum(each.delivered for each in shards)
-
-    def note_transit(self, news: list[Totals]) -> None:
-        """Note what is on its way behind a batch: what it sent, and perhaps what was before it."""
-        sent = [each.in_transit for each in news if each.in_transit]
-        known = [oldest_ms for each in sent for oldest_ms in each[1:]]
-        is_all = self.totals().transit <= sum(each[0] for each in sent)
-        if not is_all and self.transit_ms is not None:
-            known.append(self.transit_ms)
-        self.transit_ms = min(known, default=None)
-
-    def measure(self, before: tuple[int, int], seconds: float) -> None:
-        """Note how long a batch took, and its deliveries for each record; earlier count less."""
-        seen, delivered = (after - was for after, was in zip(self.counts(), before, strict=True))
-        if seen > 0:
-            self.last_records, self.last_seconds = seen, max(seconds, 1e-9)
-            self.copies = max(delivered / seen, self.copies / 2)
 
 
 class BatchFailed(Exception):  # noqa: N818
@@ -160,7 +88,8 @@ class Carrier:
         self.plan = plan
         self.progress = progress
         self.checkpoint = checkpoint
-        self.decisions = Decisions(checkpoint)
+        self.hold = (lambda _batch: None) if claim is None else claim.renew
+        self.decisions = Decisions(checkpoint, self.hold)
         self.notify = notify
         self.claim = claim
         self.failure: Exception | None = None
@@ -189,8 +118,7 @@ class Carrier:
             raise BatchFailed(batch)
         crash_point("1-2")
         try:
-            if self.claim is not None:
-                self.claim.renew(batch)
+            self.hold(batch)
             self.checkpoint.sync_logs()
             clear(self.plan.large_rows)  # what late tasks of a batch that failed have left since
             self._write(frame, batch)
@@ -198,12 +126,22 @@ class Carrier:
         except StopRequested:
             raise
         except Exception as failure:  # noqa: BLE001  (kept, and distinguished by the service)
-            self.failure = failure
+            self.failure = self._judged(failure)
         finally:
             clear(self.plan.large_rows)
         if self.failure is not None:
             raise BatchFailed(batch)
         crash_point("5-6")
+
+    def _judged(self, failure: Exception) -> Exception:
+        """A failure that passes where the copy that held the checkpoint wrote on for a while.
+
+        What it found of the batch since this query read the decisions is there for the next start.
+        """
+        is_behind = isinstance(as_sequencer_error(failure), CheckpointBehind)
+        if is_behind and self.claim is not None and not self.decisions.are_kept():
+            return failures.found_meanwhile(self.plan)
+        return failure
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         progress = self.progress

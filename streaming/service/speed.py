@@ -5,7 +5,7 @@ from __future__ import annotations
 from streaming.config.tables import Service
 from streaming.disciplines.discipline import Pace
 from streaming.disciplines.source import BATCH_RECORDS, BATCH_RECORDS_GROWN, Limits
-from streaming.service.query import Progress
+from streaming.service.progress import Progress
 
 FIRST_RECORDS = 50_000
 """Of the first batch after a start, when nobody knows how fast records go: behind a backlog readers

@@ -57,6 +57,16 @@ def overtaken(plan: Plan, partition: int, batch: int) -> KafkaUnavailable:
     )
 
 
+def found_meanwhile(plan: Plan) -> KafkaUnavailable:
+    """The copy that held the checkpoint before this one wrote decisions behind its back."""
+    return KafkaUnavailable(
+        f"Another copy of this service, which was at work on the checkpoint of pipeline "
+        f"{plan.pipeline!r}, finished a batch after this one had read what is decided about it.",
+        "This copy wrote nothing of the batch, which will be repeated.",
+        "Nothing has to be done.",
+    )
+
+
 def too_slow(limit_ms: int) -> KafkaUnavailable:
     """Kafka aborted a transaction that was open for too long."""
     return KafkaUnavailable(

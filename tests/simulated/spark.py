@@ -16,7 +16,8 @@ from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import Fenced, JobFailed, SequencerError
 from streaming.service.histories import settle_alone
 from streaming.service.marks import MarksWriter
-from streaming.service.query import BatchFailed, Carrier, Progress
+from streaming.service.progress import Progress
+from streaming.service.query import BatchFailed, Carrier
 from streaming.sink.claim import Claim
 from streaming.sink.fences import Fences
 from streaming.sink.sink import Written

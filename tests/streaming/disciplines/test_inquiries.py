@@ -15,7 +15,7 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.inquiries import Decider, Inquiries
 from streaming.disciplines.refused import Refused
 from streaming.disciplines.undelivered import LeavingOut
-from streaming.service.query import Progress
+from streaming.service.progress import Progress
 from tests.seeds import seeds
 from tests.streaming.disciplines.groups.networks import plan_for as network_plan
 from tests.streaming.disciplines.refusals import (

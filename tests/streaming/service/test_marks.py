@@ -20,7 +20,7 @@ from streaming.disciplines.multicast.protocol.core import MulticastOperator
 from streaming.disciplines.multicast.protocol.route import route as multicast_route
 from streaming.disciplines.state_row import StateRow
 from streaming.service.marks import Done, done_by, marks
-from streaming.service.query import Progress
+from streaming.service.progress import Progress
 from streaming.source.positions import Log
 from streaming.verify.faults import Verdict
 from streaming.verify.marks import Marks

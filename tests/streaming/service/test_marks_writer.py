@@ -10,7 +10,7 @@ import pytest
 from streaming.service import marks, run
 from streaming.service.marks import Done, MarksWriter
 from streaming.service.pipeline import Pipeline
-from streaming.service.query import Progress
+from streaming.service.progress import Progress
 from streaming.service.run import Service
 from streaming.spark import queries
 from streaming.wire.bounds import Bound

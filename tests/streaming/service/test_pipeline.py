@@ -8,7 +8,7 @@ from streaming.config.tables import Service
 from streaming.disciplines.discipline import Pace
 from streaming.service import offsets
 from streaming.service.offsets import offsets_of, reached
-from streaming.service.query import Progress
+from streaming.service.progress import Progress
 from streaming.service.speed import Speed
 
 FAST = {"last_records": 10**9, "last_seconds": 1.0}

@@ -11,12 +11,13 @@ from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.refused import FINDING, RECORDS_READ
-from streaming.errors import InputChanged, JobFailed
+from streaming.errors import CheckpointBehind, Fenced, InputChanged, JobFailed, KafkaUnavailable
 from streaming.service import query
 from streaming.service.checkpoint import Identity
 from streaming.service.decisions import CHANGED, Decisions
 from streaming.service.planning import make_plan
-from streaming.service.query import BatchFailed, Carrier, Progress
+from streaming.service.progress import Progress
+from streaming.service.query import BatchFailed, Carrier
 from streaming.sink.sink import Report, Written
 from streaming.spark.failures import as_sequencer_error
 from tests.checkpoints import MemoryCheckpoint
@@ -24,11 +25,11 @@ from tests.checkpoints import MemoryCheckpoint
 WAIT_SECONDS_MAX = 30
 
 
-def carrier(notify=lambda _progress: None):
+def carrier(notify=lambda _progress: None, claim=None):
     config = parse_config({"pipelines": {"p": {"discipline": "channel"}}}, {}, "c.toml")
     own = DISCIPLINES["channel"].identity(config.pipelines["p"])
     plan = make_plan(config, "p", Identity("channel", 16, 2, ["p.in"], own), {})
-    return Carrier(plan, Progress(), MemoryCheckpoint(), notify)
+    return Carrier(plan, Progress(), MemoryCheckpoint(), notify, claim)
 
 
 def test_a_batch_that_is_planned_when_a_stop_comes_is_written(monkeypatch):
@@ -117,6 +118,45 @@ def test_a_batch_that_has_other_records_on_its_repetition_is_noted(monkeypatch):
     with pytest.raises(BatchFailed):
         mine(SimpleNamespace(sparkSession=MagicMock()), 4)
     assert Decisions(mine.checkpoint).findings(4) == {CHANGED: True}
+
+
+@pytest.mark.parametrize(
+    ("claim", "finds", "error"),
+    [
+        (SimpleNamespace(renew=lambda _batch: None), True, KafkaUnavailable),
+        (SimpleNamespace(renew=lambda _batch: None), False, CheckpointBehind),
+        (None, True, CheckpointBehind),
+    ],
+)
+def test_a_copy_that_writes_on_behind_the_claim_does_not_end_its_successor(
+    monkeypatch, claim, finds, error
+):
+    """Seeds 7030057, 7030720: the last holder found refused records, which the progress counts."""
+    mine = carrier(claim=claim)
+
+    def write(*_batch):
+        if finds:
+            Decisions(mine.checkpoint).add(4, {FINDING: [[]]})
+        raise CheckpointBehind("Older than its output.")
+
+    monkeypatch.setattr(mine, "_write", write)
+    mine.begin("q")
+    with pytest.raises(BatchFailed):
+        mine(None, 4)
+    assert type(mine.failure) is error
+
+
+def test_who_has_lost_the_checkpoint_writes_no_findings():
+    """They would take the place of what its new holder decided."""
+
+    def taken(_batch):
+        raise Fenced("Another copy.")
+
+    mine = carrier(claim=SimpleNamespace(renew=taken))
+    report = Report(0, False, Written(), [(1, '{"read":3}')], refused=[{"detail": "d"}])
+    with pytest.raises(Fenced):
+        mine._without([report], mine._context(4))
+    assert Decisions(mine.checkpoint).findings(4) == {}
 
 
 def failing(*_arguments):
