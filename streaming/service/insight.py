@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -98,8 +98,15 @@ def described(
     is_wanted: Wanted = lambda _: True,
 ) -> Described:
     """What rows of state say under a plan; sorted by name."""
-    discipline = DISCIPLINES[config.pipelines[name].discipline]
-    read = discipline.describe(plan)
+    key = DISCIPLINES[config.pipelines[name].discipline].key
     # All at once, while their files are there; a million channels take a GB of memory.
-    parts = [list(filter(is_wanted, read(*row))) for row in rows]
-    return sorted(chain.from_iterable(parts), key=lambda item: str(item[discipline.key]))
+    found = filter(is_wanted, described_each(config, name, plan, rows))
+    return sorted(found, key=lambda item: str(item[key]))
+
+
+def described_each(
+    config: Config, name: str, plan: Plan, rows: Iterable[ShardRow]
+) -> Iterator[dict[str, Any]]:
+    """The same, one after the other."""
+    read = DISCIPLINES[config.pipelines[name].discipline].describe(plan)
+    return chain.from_iterable(read(*row) for row in rows)

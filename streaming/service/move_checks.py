@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
 
 from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
-from streaming.errors import ConfigError, StorageUnavailable
+from streaming.errors import ConfigError, JobFailed, StorageUnavailable
 from streaming.service.checkpoint import MOVING, Checkpoint
+
+HASH_BYTES = 16
+
+Entries = Callable[[], Iterable[dict[str, Any]]]
+"""Gives what a state says of each channel, subscriber or peer, in any order, as often as called."""
 
 UNCHANGED = "Nothing was changed; the service can be started as it was."
 
@@ -60,3 +68,42 @@ def require_free(new: Checkpoint, origin: str) -> None:
             UNCHANGED,
             "Name a new folder or URI with --to.",
         )
+
+
+def require_same(before: Entries, after: Entries, name: str) -> None:
+    """JobFailed where anything of a pipeline's state is not as it was.
+
+    A state may have ten million entries: their hashes are added up, so none is kept.
+    """
+    if _sum(before()) == _sum(after()):
+        return
+    example = _one_of(after(), missing_from=before()) or _one_of(before(), missing_from=after())
+    raise JobFailed(
+        f"What was moved of pipeline {name} is not what was there, for instance "
+        f"{example or 'how often one is there'}.",
+        UNCHANGED,
+        "This is a fault of the program; please report it.",
+    )
+
+
+def _sum(entries: Iterable[dict[str, Any]]) -> tuple[int, int]:
+    """How many there are, and the sum of their hashes."""
+    count, total = 0, 0
+    for entry in entries:
+        count += 1
+        total += int.from_bytes(_hash(_text(entry)), "big")
+    return count, total
+
+
+def _one_of(entries: Iterable[dict[str, Any]], *, missing_from: Iterable[dict[str, Any]]) -> str:
+    """The first that is not there; empty where all are."""
+    there = {_hash(_text(entry)) for entry in missing_from}
+    return next((text for text in map(_text, entries) if _hash(text) not in there), "")
+
+
+def _text(entry: dict[str, Any]) -> str:
+    return json.dumps(entry, default=str)
+
+
+def _hash(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=HASH_BYTES).digest()

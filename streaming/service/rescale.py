@@ -16,12 +16,11 @@ whatever number the old one's last batch had.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -36,13 +35,14 @@ from streaming.disciplines.state_row import STATE, STATE_FORMAT
 from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
 from streaming.service.checkpoint import MOVED, Checkpoint, Identity
 from streaming.service.decisions import Decisions
-from streaming.service.insight import described, shard_states
+from streaming.service.insight import described_each, shard_states
 from streaming.service.move_checks import (
     UNCHANGED,
     nothing_closed,
     require_as_it_ran,
     require_free,
     require_moved,
+    require_same,
 )
 from streaming.service.planning import make_plan
 from streaming.service.standing import is_known
@@ -181,8 +181,10 @@ def _move(
     new.forget(ROWS)
     new.take_place_of(old, wanted.state_partitions)
     found = shard_states(session, new.location, STATE_FORMAT)
-    _require_same(
-        described(config, name, before, rows), described(config, name, after, found), name
+    require_same(
+        lambda: described_each(config, name, before, rows),
+        lambda: described_each(config, name, after, found),
+        name,
     )
     _carry_status(old, new, moved)
     new.write_identity(wanted)
@@ -312,18 +314,6 @@ def _write(
         raise JobFailed(
             f"State was not written: {reason.message}", UNCHANGED, reason.remedy
         ) from error
-
-
-def _require_same(before: list[dict[str, Any]], after: list[dict[str, Any]], name: str) -> None:
-    """JobFailed where anything is not as it was."""
-    if before != after:
-        old, new = ({json.dumps(each, default=str) for each in some} for some in (before, after))
-        example = next(iter(sorted(old ^ new)), "their order")
-        raise JobFailed(
-            f"What was moved of pipeline {name} is not what was there, for instance {example}.",
-            UNCHANGED,
-            "This is a fault of the program; please report it.",
-        )
 
 
 def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:

@@ -101,6 +101,8 @@ class Files:
                     self._system.delete_dir(self._at(name))
             elif kind == fs.FileType.File:
                 self._system.delete_file(self._at(name))
+            if self.synced and kind != fs.FileType.NotFound:
+                sync(self._at(name).rpartition("/")[0])
 
     @property
     def local(self) -> bool:

@@ -23,7 +23,7 @@ from streaming.errors import (
 )
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.insight import look
-from streaming.service.move_checks import UNCHANGED, require_free
+from streaming.service.move_checks import UNCHANGED, require_free, require_same
 from streaming.service.planning import kept_partitions
 from streaming.service.rescale import (
     Target,
@@ -275,3 +275,24 @@ def test_a_full_disk_says_that_nothing_was_changed_and_what_to_do(tmp_path, monk
         rescale(None, config, ["p"], Target(str(tmp_path / "new"), 4, 4), print)
     assert raised.value.effect == UNCHANGED
     assert raised.value.remedy == "Make room. Then give this command again."
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ([{"key": "b"}, {"key": "a"}], ""),
+        ([{"key": "a"}, {"key": "c"}], '"c"'),
+        ([{"key": "a"}], '"b"'),
+        ([{"key": "a"}, {"key": "b"}, {"key": "b"}], "how often"),
+        ([{"key": "a"}, {"key": "a"}], '"b"'),
+    ],
+)
+def test_what_is_moved_is_what_was_there_in_any_order(after, said):
+    def compare():
+        require_same(lambda: iter([{"key": "a"}, {"key": "b"}]), lambda: iter(after), "p")
+
+    if not said:
+        compare()
+        return
+    with pytest.raises(JobFailed, match=said):
+        compare()

@@ -55,3 +55,15 @@ def test_the_mark_that_closes_a_moved_checkpoint_is_always_synced(folder, monkey
     checkpoint.mark_moved("elsewhere", 4)
     assert paths == [f"{folder}/moved.json.new", str(folder)]
     assert checkpoint.was_moved_to("elsewhere")
+
+
+def test_the_end_of_a_move_is_on_the_disk(monkeypatch, folder):
+    """Else the new checkpoint is not whole behind a power cut, and the old one may be gone."""
+    paths = []
+    monkeypatch.setattr(files, "sync", lambda path: paths.append(str(path)))
+    checkpoint = Checkpoint(str(folder.parent), "p", synced=True)
+    checkpoint.begin_move("elsewhere")
+    del paths[:]
+    checkpoint.end_move()
+    assert paths == [str(folder)]
+    assert not checkpoint.is_moved_from("elsewhere")
