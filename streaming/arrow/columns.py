@@ -28,6 +28,14 @@ def plain(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
+def null_rows(column: pa.Array) -> NDArray[np.bool_]:
+    """Return which rows are null: Arrow 18 does not say so of those by a dictionary's value."""
+    if not pa.types.is_dictionary(column.type):
+        return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+    by_value = np.append(null_rows(column.dictionary), True)
+    return by_value[column.indices.fill_null(len(column.dictionary)).to_numpy()]
+
+
 def row_bytes(column: pa.Array) -> Int64s:
     """Return the approximate bytes of each row."""
     if pa.types.is_dictionary(column.type):

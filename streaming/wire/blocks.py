@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from streaming.arrow.columns import Int64s, flat, plain, row_bytes
+from streaming.arrow.columns import Int64s, flat, null_rows, plain, row_bytes
 from streaming.arrow.pieces import ends_and_bytes, joined, of_lengths
 from streaming.arrow.schemas import has_blocks
 from streaming.wire.compression import BLOCK_BYTES_MAX, lz4_blocks, of_lz4_blocks, stored_heads
@@ -44,7 +44,7 @@ def blocked(rows: pa.Table, large_min: int = LARGE_BYTES_MIN) -> pa.Table:
     if small.any():
         others = plain(values.take(pa.array(np.arange(len(values)), mask=large)))
         found = joined(stored_heads(small), others, found)
-    size = pa.array(sizes.astype(np.int32), mask=values.is_null().to_numpy(zero_copy_only=False))
+    size = pa.array(sizes.astype(np.int32), mask=null_rows(values))
     at = rows.schema.get_field_index("value")
     return rows.set_column(at, "block", found).add_column(at + 1, "size", size)
 
