@@ -33,7 +33,8 @@ def null_rows(column: pa.Array) -> NDArray[np.bool_]:
     if not pa.types.is_dictionary(column.type):
         return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
     by_value = np.append(null_rows(column.dictionary), True)
-    return by_value[column.indices.fill_null(len(column.dictionary)).to_numpy()]
+    rows: NDArray[np.bool_] = by_value[column.indices.fill_null(len(column.dictionary)).to_numpy()]
+    return rows
 
 
 def row_bytes(column: pa.Array) -> Int64s:
