@@ -248,6 +248,7 @@ def test_what_came_before_a_line_that_is_none_is_sent(broker, topic):
         (["--json"], rb'{"headers": {"a\u0000b": "x"}}'),
         (["--json"], b"[" * 200_000),
     ],
+    ids=["a name that is no text", "half a pair", "a zero", "too deep"],
 )
 def test_what_is_no_message_is_said(broker, shared, words, stdin):
     words = [word if isinstance(word, str) else os.fsdecode(word) for word in words]
