@@ -194,7 +194,7 @@ def _passed(channel: Channel, command: ChannelCommand, now_ms: int) -> Answer:
     settles = channel.start == NONE and (held or command.op is Op.SEED)
     if settles:
         first = min(stop, first) if held else stop
-    elif stop == first:
+    elif channel.start == NONE or stop == first:
         return Answer()
     answer = Answer(1, channel.missing_below(stop, first))
     if not command.dry_run:
