@@ -90,7 +90,8 @@ class Results:
 
 def with_range(ranges: list[tuple[int, int]], first: int, stop: int) -> list[tuple[int, int]]:
     """Return ascending ranges with one more, merged with those that it touches."""
-    apart = [each for each in ranges if each[1] < first or stop < each[0]]
-    touched = [each for each in ranges if each not in apart]
+    below = [each for each in ranges if each[1] < first]
+    above = [each for each in ranges if stop < each[0]]
+    touched = ranges[len(below) : len(ranges) - len(above)]
     both = [*touched, (first, stop)]
-    return sorted([*apart, (min(a for a, _ in both), max(b for _, b in both))])
+    return [*below, (min(a for a, _ in both), max(b for _, b in both)), *above]

@@ -309,10 +309,13 @@ class Channel:
         Return their number, without those above the highest held one, which may still be sent.
         """
         first, stop = max(first, self.frontier), min(stop, max(self.held, default=0))
+        some = range(first, stop) if stop - first < len(self.held) else self.held
+        held = [(each, each + 1) for each in some if each in self.held]
         missing, at = 0, first
-        for begin, end in sorted([*self.absent, *((each, each + 1) for each in self.held)]):
+        for begin, end in sorted([*self.absent, *held]):
             missing += max(0, min(begin, stop) - at)
             at = max(at, end)
+        missing += max(0, stop - at)
         if missing:
             self.active_ms = now_ms
             self.absent = with_range(self.absent, first, stop)
