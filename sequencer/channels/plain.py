@@ -52,19 +52,23 @@ class Channel:
     absent: list[tuple[int, int]] = field(default_factory=list)
 
     def arrive(self, in_cycle: int, epoch: int, row: int, now_ms: int, *, fin: bool) -> None:
-        """Take one record; ``in_cycle`` is its label's position within the cycle."""
+        """Take one record; ``in_cycle`` is its label's position within the cycle.
+
+        ``epoch``: -1 if it is not a number.
+        """
         newer = self.exists and epoch > self.epoch
         fresh = newer or not self.exists
         position = self.rules.position(in_cycle, 0 if fresh else self.frontier)
-        if self.exists:
-            self.active_ms = now_ms
         reason = self._judge(position, epoch, fresh=fresh)
+        if self.exists and reason not in (Reason.BAD_LABEL, Reason.BAD_EPOCH):
+            self.active_ms = now_ms
         if reason is not None:
             self.reject(row, reason)
             if reason is Reason.LATE:
                 self._note_lost(row, position)
                 for gap in self._gaps_at(position)[:1]:
-                    self._measure(gap.since_ms, now_ms)
+                    if gap.since_ms:  # else no delays were measured then
+                        self._measure(gap.since_ms, now_ms)
             return
         if not self.exists:
             self.begin(now_ms)
@@ -119,6 +123,8 @@ class Channel:
         frontier = 0 if fresh else self.frontier
         if self.rules.is_beyond_search(position, frontier):
             return Reason.BAD_LABEL
+        if epoch < 0:
+            return Reason.BAD_EPOCH
         if self.exists and epoch < self.epoch:
             return Reason.STALE_EPOCH
         if not fresh and self.fin != NONE and position > self.fin:
