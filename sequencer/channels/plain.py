@@ -160,14 +160,12 @@ class Channel:
 
     def _accept(self, position: int, message: Waiting, now_ms: int) -> None:
         if self.rules.gap.by is not None:
-            above = (each.since_ms for at, each in self.held.items() if at > position)
-            self._measure(min(above, default=now_ms), now_ms)
+            self._measure(self.held.since_ms_above(position, now_ms), now_ms)
         self.held[position] = message
         if message.fin:
             self.fin = position
-            for beyond in sorted(self.held):
-                if beyond > position:
-                    self.reject(self.held.pop(beyond).row, Reason.AFTER_FIN)
+            for beyond in self.held.pop_above(position):
+                self.reject(beyond.row, Reason.AFTER_FIN)
             self.absent = [(a, min(b, position)) for a, b in self.absent if a < position]
         if self.start == NONE:
             alone = len(self.held) == 1
