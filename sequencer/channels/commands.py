@@ -314,7 +314,8 @@ def _joined_rejects(
 ) -> Rejected:
     row = np.concatenate([first.row, before(second.row)])
     order = order_by(row)
-    gaps = {int(before(np.array([row]))[0]): gap for row, gap in second.gaps.items()}
+    named = before(np.array([*second.gaps], dtype=np.int64)).tolist()
+    gaps = dict(zip(named, second.gaps.values(), strict=True))
     return Rejected(
         row[order],
         np.concatenate([first.reason, second.reason])[order],
