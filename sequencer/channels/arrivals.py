@@ -73,7 +73,8 @@ def judge_alone(
     reasons = np.full(len(arrivals), FAULTLESS)
     if rules.settle_ms is not None:
         in_cycle[in_cycle == LABEL_MAX] = NONE  # a frontier cannot be behind it
-    reasons[epoch < 0] = Reason.BAD_EPOCH
+    if not rules.labels.searched:  # else the label may be too far at its turn, which counts first
+        reasons[epoch < 0] = Reason.BAD_EPOCH
     reasons[in_cycle < 0] = Reason.BAD_LABEL
     if arrivals.label.null_count:
         missing = pc.is_null(arrivals.label).to_numpy(zero_copy_only=False)

@@ -194,7 +194,7 @@ def _passed(channel: Channel, command: ChannelCommand, now_ms: int) -> Answer:
     settles = channel.start == NONE and (held or command.op is Op.SEED)
     if settles:
         first = min(stop, first) if held else stop
-    elif stop == first:
+    elif channel.start == NONE or stop == first:
         return Answer()
     answer = Answer(1, channel.missing_below(stop, first))
     if not command.dry_run:
@@ -314,7 +314,8 @@ def _joined_rejects(
 ) -> Rejected:
     row = np.concatenate([first.row, before(second.row)])
     order = order_by(row)
-    gaps = {int(before(np.array([row]))[0]): gap for row, gap in second.gaps.items()}
+    named = before(np.array([*second.gaps], dtype=np.int64)).tolist()
+    gaps = dict(zip(named, second.gaps.values(), strict=True))
     return Rejected(
         row[order],
         np.concatenate([first.reason, second.reason])[order],

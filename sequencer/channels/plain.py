@@ -52,19 +52,23 @@ class Channel:
     absent: list[tuple[int, int]] = field(default_factory=list)
 
     def arrive(self, in_cycle: int, epoch: int, row: int, now_ms: int, *, fin: bool) -> None:
-        """Take one record; ``in_cycle`` is its label's position within the cycle."""
+        """Take one record; ``in_cycle`` is its label's position within the cycle.
+
+        ``epoch``: -1 if it is not a number.
+        """
         newer = self.exists and epoch > self.epoch
         fresh = newer or not self.exists
         position = self.rules.position(in_cycle, 0 if fresh else self.frontier)
-        if self.exists:
-            self.active_ms = now_ms
         reason = self._judge(position, epoch, fresh=fresh)
+        if self.exists and reason not in (Reason.BAD_LABEL, Reason.BAD_EPOCH):
+            self.active_ms = now_ms
         if reason is not None:
             self.reject(row, reason)
             if reason is Reason.LATE:
                 self._note_lost(row, position)
                 for gap in self._gaps_at(position)[:1]:
-                    self._measure(gap.since_ms, now_ms)
+                    if gap.since_ms:  # else no delays were measured then
+                        self._measure(gap.since_ms, now_ms)
             return
         if not self.exists:
             self.begin(now_ms)
@@ -119,6 +123,8 @@ class Channel:
         frontier = 0 if fresh else self.frontier
         if self.rules.is_beyond_search(position, frontier):
             return Reason.BAD_LABEL
+        if epoch < 0:
+            return Reason.BAD_EPOCH
         if self.exists and epoch < self.epoch:
             return Reason.STALE_EPOCH
         if not fresh and self.fin != NONE and position > self.fin:
@@ -154,14 +160,12 @@ class Channel:
 
     def _accept(self, position: int, message: Waiting, now_ms: int) -> None:
         if self.rules.gap.by is not None:
-            above = (each.since_ms for at, each in self.held.items() if at > position)
-            self._measure(min(above, default=now_ms), now_ms)
+            self._measure(self.held.since_ms_above(position, now_ms), now_ms)
         self.held[position] = message
         if message.fin:
             self.fin = position
-            for beyond in sorted(self.held):
-                if beyond > position:
-                    self.reject(self.held.pop(beyond).row, Reason.AFTER_FIN)
+            for beyond in self.held.pop_above(position):
+                self.reject(beyond.row, Reason.AFTER_FIN)
             self.absent = [(a, min(b, position)) for a, b in self.absent if a < position]
         if self.start == NONE:
             alone = len(self.held) == 1
@@ -309,10 +313,13 @@ class Channel:
         Return their number, without those above the highest held one, which may still be sent.
         """
         first, stop = max(first, self.frontier), min(stop, max(self.held, default=0))
+        some = range(first, stop) if stop - first < len(self.held) else self.held
+        held = [(each, each + 1) for each in some if each in self.held]
         missing, at = 0, first
-        for begin, end in sorted([*self.absent, *((each, each + 1) for each in self.held)]):
+        for begin, end in sorted([*self.absent, *held]):
             missing += max(0, min(begin, stop) - at)
             at = max(at, end)
+        missing += max(0, stop - at)
         if missing:
             self.active_ms = now_ms
             self.absent = with_range(self.absent, first, stop)

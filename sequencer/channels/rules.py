@@ -21,9 +21,9 @@ CUSTOM_WINDOW_DEFAULT = 10_000
 CUSTOM_WINDOW_MAX = 1_000_000
 CUSTOM_SEARCH_MIN = 1_000
 SKIPPED_RANGES_MAX = 64
-"""The most gaps remembered for each channel. If there are more, the oldest become one range that
-includes the labels delivered between: a repeat of those counts as late, but a given-up label never
-as a duplicate."""
+"""The most ranges of gaps remembered for each channel. If there are more gaps, the oldest become one
+range that includes the labels delivered between: a repeat of those counts as late, but a given-up
+label never as a duplicate."""
 
 
 class Blocked(Protocol):
@@ -57,6 +57,10 @@ class GapPolicy:
         """End a channel's wait after the gap time: move its frontier, or raise GapFailure."""
         raise NotImplementedError
 
+    def by_delays(self, counts: Int64s) -> GapPolicy:
+        """Return the policy with the gap time that follows from counted delays."""
+        return self if self.by is None else replace(self, after_ms=self.by.of(counts))
+
     @property
     def for_repeat(self) -> GapPolicy:
         """Return the policy for a batch that was planned before the service started."""
@@ -64,10 +68,14 @@ class GapPolicy:
 
 
 class Wait(GapPolicy):
-    """Missing labels are waited for without end."""
+    """Missing labels are waited for without end; with ``by``, delays are counted all the same."""
 
     __slots__ = ()
     word = "wait"
+
+    def by_delays(self, counts: Int64s) -> GapPolicy:  # noqa: ARG002  (see GapPolicy)
+        """Return the policy, which has no gap time."""
+        return self
 
 
 class Skip(GapPolicy):
@@ -94,7 +102,7 @@ class Fail(GapPolicy):
     @property
     def for_repeat(self) -> GapPolicy:
         """Wait: the batch was planned before anybody could send the missing label."""
-        return WAIT
+        return Wait(by=self.by)
 
 
 WAIT = Wait()
@@ -238,9 +246,7 @@ class Rules:
         if not self.measures:
             return self
         own, *others = (
-            replace(rules, gap=replace(rules.gap, after_ms=rules.gap.by.of(delays)), others=())
-            if rules.gap.by is not None
-            else replace(rules, others=())
+            replace(rules, gap=rules.gap.by_delays(delays), others=())
             for rules, delays in zip(self.each, counts, strict=True)
         )
         return replace(own, others=tuple(zip(self.globs, others, strict=True)))

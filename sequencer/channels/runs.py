@@ -100,15 +100,22 @@ class Missing:
 
 
 def _cut(missing: Missing, holes: Mapping[int, Sequence[tuple[int, int]]]) -> Missing:
-    """Return the runs without some ranges, which ascend in each channel."""
+    """Return the runs without some ranges; both ascend in each channel."""
     found = []
+    passed = dict.fromkeys(holes, 0)  # by channel: the ranges that end before the run
     columns = (getattr(missing, each.name).tolist() for each in fields(missing))
     for channel, first, stop, since_ms in zip(*columns, strict=True):
-        at = first
-        for begin, end in holes[channel]:
-            if at < min(begin, stop):
-                found.append((channel, at, min(begin, stop), since_ms))
+        ranges, at = holes[channel], first
+        number = passed[channel]
+        while number < len(ranges) and ranges[number][0] < stop:
+            begin, end = ranges[number]
+            if at < begin:
+                found.append((channel, at, begin, since_ms))
             at = max(at, min(end, stop))
+            if end > stop:
+                break
+            number += 1
+        passed[channel] = number
         if at < stop:
             found.append((channel, at, stop, since_ms))
     return Missing(*np.array(found, dtype=np.int64).reshape(-1, 4).T)

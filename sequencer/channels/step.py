@@ -195,6 +195,7 @@ def _positions(
     if rules.labels.searched:
         # So far behind that it may be beyond the search at its turn.
         unusual |= ahead < moves[code] - table.limit(rules, "search", code)
+        unusual |= epoch < 0
     past = ahead < 0
     remembers = columns["start"] > 0
     remembers[state.skipped.channel] = True

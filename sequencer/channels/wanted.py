@@ -5,13 +5,14 @@ A request moves no frontier: the sender sends the labels again, or declares them
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from sequencer.channels.outcome import ChannelEvent, Outcome, Reason, Want
-from sequencer.channels.rules import Rules
+from sequencer.channels.rules import NEVER_MS, Rules
 from sequencer.channels.runs import NOT_COMING, Missing, Runs, due_at, found_in
 from sequencer.channels.state import NONE, Int64s, ShardState
 from sequencer.sorting import order_by
@@ -36,7 +37,7 @@ def ask(outcome: Outcome, now_ms: int, rules: Rules) -> Outcome:
             return outcome
         return replace(outcome, state=replace(state, runs=state.runs.take(absent)))
     missing, tries, asked_ms = state.missing(rules)
-    answered = _answered(state, missing, outcome.events)
+    answered = _answered(state, missing, outcome.events, rules)
     due_ms = due_at(missing, tries, asked_ms, rules, state.rule)
     chosen = np.flatnonzero(due_ms <= now_ms)
     if len(chosen) > WANTED_MAX:
@@ -69,14 +70,18 @@ def _wants(state: ShardState, missing: Missing, tries: Int64s, rules: Rules) -> 
     ]
 
 
-def _answered(state: ShardState, missing: Missing, events: Iterable[ChannelEvent]) -> int:
+def _answered(
+    state: ShardState, missing: Missing, events: Iterable[ChannelEvent], rules: Rules
+) -> int:
     """Return how many requested labels arrived, or were declared lost.
 
     They are no longer missing, and were not given up for another reason. Labels of a forgotten
-    channel, or beyond a FIN, do not count.
+    channel, of one whose rules do not request any more, or beyond a FIN, do not count.
     """
     asked = state.runs.take(state.runs.tries != NOT_COMING)
     asked = asked.take(asked.incarnation == state.incarnation[asked.channel])
+    still_requests = rules.limit("ask_every_ms", state.rule[asked.channel]) < NEVER_MS
+    asked = asked.take(np.broadcast_to(still_requests, len(asked)))
     if not len(asked):
         return 0
     now = asked.epoch == state.epoch[asked.channel]
@@ -90,19 +95,26 @@ def _answered(state: ShardState, missing: Missing, events: Iterable[ChannelEvent
     if gaps:
         keys = state.keys.take(asked.channel).to_pylist()
         for row, place in enumerate(zip(keys, asked.epoch.tolist(), strict=True)):
+            ranges = gaps.get(place, ())
             first, end = int(asked.first[row]), int(stop[row])
-            for begin, behind in gaps.get(place, ()):
+            at = max(0, bisect_right(ranges, (first, first)) - 1)
+            while at < len(ranges) and ranges[at][0] < end:
+                begin, behind = ranges[at]
                 answered[row] -= max(0, min(end, behind) - max(first, begin))
+                at += 1
     return int(answered.sum())
 
 
 def _given_up(
     events: Iterable[ChannelEvent],
 ) -> Mapping[tuple[bytes, int], list[tuple[int, int]]]:
-    """Return, by channel and epoch, the ranges that were given up while they were requested."""
+    """Return, by channel and epoch, the ranges that were given up while they were requested.
+
+    They ascend, and do not overlap.
+    """
     found: dict[tuple[bytes, int], list[tuple[int, int]]] = {}
     for event in events:
         if event.kind == "gap" and event.fields["reason"] not in ANSWERS:
             stop = event.position + int(event.fields["count"])
             found.setdefault((event.channel, event.epoch), []).append((event.position, stop))
-    return found
+    return {place: sorted(ranges) for place, ranges in found.items()}

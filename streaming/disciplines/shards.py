@@ -150,15 +150,17 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
         now_ms = state.getCurrentProcessingTimeMs()
         is_quiet = given and all(map(len, given)) and not packs
         due_ms = Totals.from_json(row.totals).due_ms if state.exists else NEVER_MS
-        if not is_quiet or due_ms is None or due_ms <= now_ms:
+        clock_ms = max(now_ms, row.clock_ms)
+        if not is_quiet or due_ms is None or due_ms <= clock_ms:
             core = yield from self.step(key[0], packs, row, now_ms)
-            due_ms = core.due_ms(self.configured)
+            clock_ms, due_ms = core.clock_ms, core.due_ms(self.configured)
             due_ms = NEVER_MS if due_ms is None else due_ms
             state.update((self.keep(key[0], core, due_ms).to_text(),))
         if due_ms < NEVER_MS:
-            # Spark's timers fire in batches that are later than they, steps act in one that is due:
-            # a repeated batch, where all shards are called, must do no more than its first run.
-            state.setTimeoutDuration(max(1, due_ms - 1 - now_ms))
+            # Spark's timers fire in batches that are later than they, steps act in one that is due
+            # by the shard's clock, which is ahead of the batch's if that was set back: a repeated
+            # batch, where all shards are called, must do no more than its first run.
+            state.setTimeoutDuration(max(1, due_ms - 1 - now_ms) if due_ms > clock_ms else 1)
 
     def begin(self) -> None:
         """Take over the decisions of the batch whose task runs here."""

@@ -336,7 +336,7 @@ class NaiveChannels(NaiveAsking):
         if settles:
             stop = max(stop, lowest) if op == "skip" else stop
             first = min([*c["held"], stop])
-        elif stop <= c["frontier"]:
+        elif c["start"] is None or stop <= c["frontier"]:
             return 0, 0, None
         else:
             first = c["frontier"]

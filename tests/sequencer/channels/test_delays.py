@@ -1,5 +1,6 @@
 """A gap time that sets itself, by the delays of messages, against the naive model."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sequencer.channels import Rules, Skip, delays
+from sequencer.channels import Fail, Rules, Skip, delays
 from sequencer.channels.delays import BOUNDS, BUCKETS, SAMPLES_MAX, Quantile, no_delays
+from sequencer.channels.happened import Buffer, Waiting
 from sequencer.labels import LinearLabels
 from tests.seeds import examples
 from tests.sequencer.channels.histories import (
@@ -99,6 +101,70 @@ def test_counts_go_with_the_glob_of_a_rule_and_end_with_its_measuring():
     runner.rules = replace(fixed, others=(("b", fixed),))
     runner.batch(101, [])
     assert runner.state.delays.shape == (0, BUCKETS)
+
+
+@pytest.mark.usefixtures("_few")
+def test_a_repeated_batch_keeps_the_counts_of_a_policy_that_would_fail():
+    """It does not fail for a gap, but its arrivals count, as do those before it."""
+    rules = Rules(LABELS, gap=Fail(60_000, Quantile(0.75, 100, 60_000)))
+    first, again = Runner(rules), Runner(rules)
+    for runner in (first, again):
+        late_by(runner, [200, 200])
+    again.rules = rules.for_repeat
+    for runner in (first, again):
+        runner.batch(2000, [(1, b"a", b"9", None, False), (2, b"a", b"8", None, False)])
+    assert first.state.delays.tolist() == again.state.delays.tolist()
+    assert first.state.due_ms(rules) == again.state.due_ms(rules) == 2000 + 200
+    again.batch(80_000, [])
+    assert (again.state.due_ms(again.rules), again.gaps, again.held) == (None, [], [2, 1])
+
+
+@pytest.mark.usefixtures("_few")
+def test_a_late_message_of_a_gap_before_delays_were_measured_is_not_counted():
+    """How long it was waited for is not known; it was counted with the time since 1970."""
+    rules = Rules(LABELS, gap=Skip(50))
+    runner = Runner(rules)
+    runner.batch(1000, [(0, b"a", b"1", None, False)])
+    runner.batch(1050, [])
+    assert len(runner.gaps) == 1
+    runner.rules = replace(rules, gap=Skip(60_000, Quantile(0.75, 100, 60_000)))
+    runner.batch(1100, [(1, b"a", b"0", None, False), (2, b"a", b"2", None, False)])
+    assert runner.rejects == [(1, "late")]
+    assert runner.state.delays[0].nonzero()[0].tolist() == [0], "the one in order"
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.data())
+def test_the_oldest_message_above_a_position_is_found_whatever_arrives_and_leaves(data):
+    buffer, now, frontier = Buffer(), 0, 0
+    for _ in range(data.draw(st.integers(1, 40))):
+        now += data.draw(st.integers(0, 2))
+        frontier = frontier if buffer else 0
+        position = frontier + data.draw(st.integers(0, 12))
+        what = data.draw(st.sampled_from(["add", "add", "add", "leave", "cut"]))
+        if what == "add" and position not in buffer:
+            buffer[position] = Waiting(0, now, False)
+        elif what == "leave" and buffer:
+            frontier = min(buffer) + 1
+            buffer.pop(frontier - 1)
+        elif what == "cut":
+            buffer.pop_above(position)
+            assert max(buffer, default=0) <= position
+        for each in range(frontier, frontier + 14):
+            above = [message.since_ms for at, message in buffer.items() if at > each]
+            assert buffer.since_ms_above(each, -7) == min(above, default=-7)
+
+
+def test_the_time_to_measure_does_not_grow_with_the_square_of_what_is_held():
+    """A sender that began again, and whose first message is late."""
+    count = 100_000
+    by = Quantile(0.9, 0, 60_000)
+    runner = Runner(Rules(LABELS, gap=Skip(60_000, by), held_max=count))
+    runner.batch(5, [(0, b"a", b"0", None, False)])
+    began_s = time.process_time()
+    runner.batch(6, [(n, b"a", b"%d" % n, b"1", False) for n in range(1, count)])
+    assert time.process_time() - began_s < 15, "with the square it is 60 s"
+    assert len(runner.held) == count - 1
 
 
 def test_what_was_long_ago_counts_less():

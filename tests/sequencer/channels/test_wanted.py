@@ -3,8 +3,10 @@
 Against the naive model in `test_step` and its neighbours, whose rules ask, too.
 """
 
+import time
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import given, settings
 
 from sequencer.channels import ChannelCommand, Full, Op, Rules, Skip, commands, runs
@@ -232,3 +234,32 @@ def test_more_batches_at_the_same_times_ask_for_the_same(story):
     assert once.answered == often.answered
     for name in ("wanted", "out", "rejects", "gaps", "held"):
         assert sorted(getattr(once, name)) == sorted(getattr(often, name))
+
+
+def test_labels_that_are_not_asked_for_any_more_are_not_answered():
+    """The rules of a channel change, others ask still."""
+    own = replace(RULES, ask_ms=None)
+    runner = Runner(replace(own, others=(("a", RULES), ("b", RULES))))
+    runner.batch(1000, sent(0, 3))
+    runner.batch(1100, [])
+    assert asked(runner) == [(1, 3, 1)]
+    runner.rules = replace(own, others=(("b", RULES),))
+    runner.batch(1200, [])
+    assert (runner.answered, runner.held) == (0, [3])
+
+
+def test_the_time_for_many_runs_does_not_grow_with_their_square():
+    """All that was asked for is given up by an operator; many ranges will not come."""
+    count = 20_000
+    runner = Runner(replace(RULES, held_max=count))
+    runner.batch(1000, [(n, b"a", b"%d" % (2 * n + 1), None, False) for n in range(count)])
+    began_s = time.process_time()
+    runner.batch(1001, [], [absent(4 * n + 2, 4 * n + 3) for n in range(commands.ABSENT_MAX)])
+    runner.batch(1002, [])
+    first, state = np.arange(count) * 2, runner.state
+    columns = [np.full(count, int(n)) for n in (0, state.incarnation[0], 0, TRIES_MAX, 1000)]
+    asked_for = runs.Runs(columns[0], first, first + 1, *columns[1:])
+    runner.state = replace(state, runs=asked_for)
+    runner.batch(1003, [], [ChannelCommand(Op.SKIP, b"a", label=b"%d" % (2 * count))])
+    assert time.process_time() - began_s < 20, "with the square it is two minutes"
+    assert (len(runner.gaps), runner.answered, runner.held) == (count, 0, [])

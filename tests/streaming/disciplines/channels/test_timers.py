@@ -6,7 +6,9 @@ import pandas as pd
 import pytest
 
 from sequencer import LinearLabels
-from sequencer.channels import Rules, Skip
+from sequencer.channels import Rules, Skip, delays
+from sequencer.channels.delays import Quantile
+from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import decode_shard
 from streaming.disciplines.channels.core import ChannelOperator
 from streaming.disciplines.channels.records import record_schema
@@ -42,6 +44,40 @@ def test_a_repeated_batch_does_what_its_first_run_did(after_ms):
     again = GroupState(state.row, now_ms, timed_out=False)
     rows = pd.concat(list(operator((key,), iter([{"rows": [b""]}]), again)))
     assert any(rows["topic"]) == fires == (after_ms >= 0)
+
+
+@pytest.mark.parametrize("rows", [[], [b"quiet"]])
+def test_a_repeated_batch_does_what_its_first_run_did_though_the_clock_was_set_back(
+    rows, monkeypatch
+):
+    """The shard's time has passed what is due, as its gap time became shorter; the batch's has not.
+
+    In the first run Spark fires its timer, or it gets a row that has nothing for it.
+    """
+    monkeypatch.setattr(delays, "SAMPLES_MIN", 5)
+    made = plan(Rules(LinearLabels(), gap=Skip(60_000, Quantile(0.5, 500, 60_000))))
+    operator = ChannelOperator(made)
+    monkeypatch.setattr(operator, "packs", lambda _key, row: [] if row == b"quiet" else [row])
+    key = operator.keys[0]
+    in_order = [{**RECORD, "offset": n, "key": b"o%d" % n} for n in range(1, 4)]
+    in_order = [{**each, "headers": [{"key": "label", "value": b"0"}]} for each in in_order]
+    state = GroupState(None, BEGAN_MS + 1_000, timed_out=False)
+    for now_ms, records in (
+        (BEGAN_MS + 1_000, [RECORD]),
+        (BEGAN_MS + 2_000, in_order[:1]),
+        (BEGAN_MS + 500, [*in_order[1:], {**in_order[2], "offset": 4, "key": b"o4"}]),
+    ):
+        state = GroupState(state.row, now_ms, timed_out=False)
+        list(operator((key,), iter([{"rows": pack(records, made)}]), state))
+    assert Totals.from_json(StateRow.from_text(*state.row).totals).due_ms == BEGAN_MS + 1_500
+    now_ms = BEGAN_MS + 600
+    wrote = []
+    for given in (rows, [b""]):
+        called = bool(given) or state.timeout_ms < now_ms
+        again = GroupState(state.row, now_ms, timed_out=not given)
+        frames = list(operator((key,), iter([{"rows": given}]), again)) if called else []
+        wrote.append([row for frame in frames for row in frame["rows"] if row])
+    assert wrote[0] == wrote[1] != []
 
 
 def test_incarnations_after_resets_are_not_given_again_in_the_next_batch():
