@@ -254,8 +254,8 @@ class Directory:
         return Change(tuple(views), tuple(ended))
 
     def _before(self, members: set[str]) -> Iterable[int]:
-        """Lines of views that some of these subscribers are in."""
-        for view in self.views.values():
+        """Lines of views that some of these subscribers are in, rising."""
+        for _, view in sorted(self.views.items()):
             for at, others in enumerate(view.groups.values()):
                 if not members.isdisjoint(others):
                     yield view.first_line + at
