@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from streaming.arrow import output
 from streaming.arrow.ipc import to_ipc
 from streaming.arrow.large_rows import clear
-from streaming.arrow.totals import Totals
+from streaming.arrow.totals import Totals, expected_in
 from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import CONTEXT, BatchContext, Plan
@@ -117,9 +117,10 @@ class Progress:
             known.append(self.transit_ms)
         self.transit_ms = min(known, default=None)
 
-    def measure(self, before: tuple[int, int], seconds: float) -> None:
-        """Note how long a batch took, and its deliveries for each record; earlier count less."""
+    def measure(self, before: tuple[int, int], seconds: float, expected: int | None) -> None:
+        """Note a batch's time, and deliveries for each record (`Totals`); earlier count less."""
         seen, delivered = (after - was for after, was in zip(self.counts(), before, strict=True))
+        delivered = delivered if expected is None else expected
         if seen > 0:
             self.last_records, self.last_seconds = seen, max(seconds, 1e-9)
             self.copies = max(delivered / seen, self.copies / 2)
@@ -230,7 +231,7 @@ class Carrier:
         say_commands(self.plan.pipeline, answers)
         progress.note_transit(news)
         seconds = time.monotonic() - began
-        progress.measure(before, seconds)
+        progress.measure(before, seconds, expected_in(news))
         progress.waits_for = ""
         progress.batch = batch
         progress.batch_ms = round(seconds * 1000)
