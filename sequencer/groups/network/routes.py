@@ -31,7 +31,7 @@ from sequencer.change import (
 )
 from sequencer.groups.network.graph import Graph, build, require
 from sequencer.groups.network.lines import Run
-from sequencer.groups.network.overlaps import Pair, components
+from sequencer.groups.network.overlaps import Pair, components, ordered_overlaps
 from sequencer.groups.network.placement import place, stretches
 
 ROUTES_KEPT = 64
@@ -131,7 +131,8 @@ def arranged(
 
     Separate graphs take turns where they begin, so that they do not all meet on the first node.
     """
-    graph = require(build(groups, nodes_max=nodes), groups)
+    overlaps = ordered_overlaps(groups)
+    graph = require(build(groups, nodes_max=nodes, overlaps=overlaps), groups, overlaps)
     placed = place(graph, groups, nodes_max=nodes)
     spare = nodes - 1 - max(placed.values(), default=nodes - 1)
     first = turn % (spare + 1)

@@ -85,9 +85,15 @@ def together(count):
     route(groups, nodes=2, shard_of=shard_of)
 
 
-@pytest.mark.parametrize(("work", "times"), [(separate, 4), (together, 4**2)])
+def with_one_in_all(count):
+    """Begin with so many groups that share one subscriber, so each two of them overlap."""
+    groups = {f"G{n}": ["all", f"a{n}"] for n in range(count)}
+    Directory(4, shard_of, remember_ms=0).begin(groups)
+
+
+@pytest.mark.parametrize(("work", "times"), [(separate, 4), (with_one_in_all, 4), (together, 4**2)])
 def test_the_work_grows_with_groups_and_atoms_and_not_with_what_paths_pass(work, times):
-    """Four times the groups: of those that share nobody, and with sixteen times the atoms."""
+    """Four times the groups: of those that need no atom, and with sixteen times the atoms."""
     work(10)
     size = 400 // times
     few, many = (calls(lambda count=count: work(count)) for count in (size, 4 * size))
