@@ -45,6 +45,9 @@ class Totals:
     ``in_transit``: the number of messages that the batch sent to other shards, and the least record
     time among their contents.
 
+    ``expected``: the number of deliveries that the batch's records will have, from shards that send
+    records to others first; None: ``delivered`` counts them at once.
+
     Two are for progress marks alone, in ms. ``read_ms``: the largest record time read, by
     `topic/partition`. ``oldest_ms``: the least record time held or in transit, by output partition
     ("": it may be any); None: not known.
@@ -73,6 +76,7 @@ class Totals:
     oldest_ms: dict[str, int] | None = None
     read: int = 0
     in_transit: list[int] = field(default_factory=list)
+    expected: int | None = None
     due_ms: int | None = None
     parts: list[dict[str, Any]] = field(default_factory=list)
     answers: list[dict[str, Any]] = field(default_factory=list)
@@ -92,8 +96,9 @@ class Totals:
     def to_json(self) -> str:
         """Return one line of JSON; keys are sorted, so that equal totals give equal bytes."""
         values = {total.name: getattr(self, total.name) for total in fields(self)}
-        if self.due_ms is None:
-            del values["due_ms"]
+        for name in ("due_ms", "expected"):
+            if values[name] is None:
+                del values[name]
         if not self.read:
             del values["read"]
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
@@ -101,7 +106,7 @@ class Totals:
     def without_news(self) -> Totals:
         """Return the totals without the news of one batch."""
         counts = replace(self, parts=[], answers=[], waiting=None)
-        return replace(counts, read=0, in_transit=[], due_ms=None)
+        return replace(counts, read=0, in_transit=[], expected=None, due_ms=None)
 
     @classmethod
     def sum(cls, parts: Iterable[Totals]) -> Totals:
@@ -126,6 +131,12 @@ class Totals:
         """Return the inverse of :meth:`to_json`."""
         counts: dict[str, Any] = json.loads(text)
         return cls(**counts)
+
+
+def expected_in(news: Iterable[Totals]) -> int | None:
+    """Return the number of deliveries that a batch's records will have; None if it is not given."""
+    known = [each.expected for each in news if each.expected is not None]
+    return sum(known) if known else None
 
 
 def _least(parts: list[dict[str, int] | None]) -> dict[str, int] | None:

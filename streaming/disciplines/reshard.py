@@ -52,8 +52,11 @@ def require_rest(rows: Sequence[ShardRow], waiting: int) -> None:
 def rekeyed(before: Plan, after: Plan, rows: Sequence[ShardRow]) -> Resharded:
     """Return the same shards under other keys; ValueError if their number would change.
 
-    For shards that send each other messages, which are addressed to a shard's number.
+    For shards that send each other messages, which are addressed to a shard's number. Before the
+    first record there is no state, and any number will do.
     """
+    if not rows:
+        return Resharded([], {})
     if before.shards != after.shards:
         raise ValueError(
             f"its {before.shards} shards send each other messages, and there would be "

@@ -81,9 +81,10 @@ class Progress:
             known.append(self.transit_ms)
         self.transit_ms = min(known, default=None)
 
-    def measure(self, before: tuple[int, int], seconds: float) -> None:
-        """Note how long a batch took, and its deliveries for each record; earlier count less."""
+    def measure(self, before: tuple[int, int], seconds: float, expected: int | None) -> None:
+        """Note a batch's time, and deliveries for each record (`Totals`); earlier count less."""
         seen, delivered = (after - was for after, was in zip(self.counts(), before, strict=True))
+        delivered = delivered if expected is None else expected
         if seen > 0:
             self.last_records, self.last_seconds = seen, max(seconds, 1e-9)
             self.copies = max(delivered / seen, self.copies / 2)

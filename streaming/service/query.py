@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from streaming.arrow import output
 from streaming.arrow.ipc import to_ipc
 from streaming.arrow.large_rows import clear
-from streaming.arrow.totals import Totals
+from streaming.arrow.totals import Totals, expected_in
 from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import CONTEXT, BatchContext, Plan
@@ -168,7 +168,7 @@ class Carrier:
         say_commands(self.plan.pipeline, answers)
         progress.note_transit(news)
         seconds = time.monotonic() - began
-        progress.measure(before, seconds)
+        progress.measure(before, seconds, expected_in(news))
         progress.waits_for = ""
         progress.batch = batch
         progress.batch_ms = round(seconds * 1000)

@@ -68,26 +68,29 @@ def ordered_overlaps(groups: Membership) -> tuple[Overlap, ...]:
 
     A single overlap is on a ring when its two groups stay connected (groups are connected through
     common subscribers) without its subscriber and without all other groups of that subscriber.
+    Others take no memory: many groups may have one subscriber in common.
     """
-    shared = shared_overlaps(groups)
-    if all(overlap.double for overlap in shared):
-        return shared
-    bit = {name: 1 << at for at, name in enumerate(sorted(groups))}
-    near = [0] * len(bit)
-    for overlap in shared:
-        first, second = (bit[name] for name in overlap.pair)
-        near[first.bit_length() - 1] |= second
-        near[second.bit_length() - 1] |= first
-    memberships = _groups_of([groups[name] for name in sorted(groups)])
-    everything = (1 << len(bit)) - 1
-
-    def on_ring(overlap: Overlap) -> bool:
-        (member,) = overlap.members
-        foreign = everything & ~memberships[member]
-        first, second = (near[bit[name].bit_length() - 1] & foreign for name in overlap.pair)
-        return _connected(first, second, near, foreign)
-
-    return tuple(overlap for overlap in shared if overlap.double or on_ring(overlap))
+    names = sorted(groups)
+    sets = [frozenset(groups[name]) for name in names]
+    groups_of = _groups_of(sets)
+    near, double = [], []
+    for row, members in enumerate(sets):
+        once = twice = 0
+        for member in members:
+            twice |= once & groups_of[member]
+            once |= groups_of[member]
+        near.append(once & ~(1 << row))
+        double.append(twice & ~(1 << row))
+    everything = (1 << len(sets)) - 1
+    found = []
+    for row, members in enumerate(sets):
+        later = near[row] & (-2 << row)
+        ordered = later & double[row]
+        for member in members if later != ordered else ():
+            single = later & groups_of[member] & ~double[row]
+            ordered |= _on_rings(row, single, everything & ~groups_of[member], near)
+        found += [Overlap((names[row], names[at]), members & sets[at]) for at in _bits(ordered)]
+    return tuple(found)
 
 
 def components(groups: Membership) -> tuple[tuple[str, ...], ...]:
@@ -105,17 +108,22 @@ def components(groups: Membership) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, parts.values()))
 
 
-def _connected(start: int, goal: int, near: Sequence[int], within: int) -> bool:
-    """Whether a way leads from one set of groups to another, through groups `within` only."""
-    seen = waiting = start
-    while waiting:
-        if seen & goal:
-            return True
+def _on_rings(row: int, others: int, foreign: int, near: Sequence[int]) -> int:
+    """Return those of ``others`` that a group has a way to, through ``foreign`` groups only.
+
+    Sets of groups are bits. ``near``: for each group those that share a subscriber with it.
+    """
+    waiting = near[row] & foreign
+    fresh = foreign ^ waiting
+    missing = others
+    while waiting and missing:
         lowest = waiting & -waiting
-        fresh = near[lowest.bit_length() - 1] & within & ~seen
-        seen |= fresh
-        waiting = (waiting ^ lowest) | fresh
-    return False
+        beyond = near[lowest.bit_length() - 1]
+        missing &= ~(missing & beyond)
+        found = beyond & fresh
+        fresh ^= found
+        waiting ^= lowest | found
+    return others ^ missing
 
 
 def _groups_of(groups: Sequence[Collection[str]]) -> dict[str, int]:

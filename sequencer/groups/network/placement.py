@@ -121,11 +121,11 @@ def node_path(graph: Graph, nodes: Placement, group: str) -> tuple[int, ...]:
 
 def node_paths(graph: Graph, nodes: Placement) -> dict[str, tuple[int, ...]]:
     """`node_path` of every group, by name, in time of the line and the hops, not of all paths."""
-    stretches = {id(line): _stretches(line, nodes) for line in graph.lines()}
+    laid = {id(line): stretches(line, nodes) for line in graph.lines()}
     paths: dict[str, tuple[int, ...]] = {}
     for group, path in sorted(graph.paths.items()):
         if isinstance(path, Run) and path:
-            starts, hosts = stretches[id(path.line)]
+            starts, hosts = laid[id(path.line)]
             first = bisect_right(starts, path.start) - 1
             paths[group] = hosts[first : bisect_right(starts, path.stop - 1)]
         else:
@@ -133,7 +133,7 @@ def node_paths(graph: Graph, nodes: Placement) -> dict[str, tuple[int, ...]]:
     return paths
 
 
-def _stretches(line: Line, nodes: Placement) -> tuple[list[int], tuple[int, ...]]:
+def stretches(line: Line, nodes: Placement) -> tuple[list[int], tuple[int, ...]]:
     """The places where the node changes along a line, and the node from there on."""
     hosts = [nodes[pair] for pair in line.atoms]
     starts = [at for at, node in enumerate(hosts) if not at or node != hosts[at - 1]]

@@ -15,10 +15,11 @@ All shards keep the same `Directory` and change it by the same commands in the s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from itertools import groupby
+from itertools import pairwise
 from typing import Any
 
 from sequencer.change import (
@@ -29,8 +30,9 @@ from sequencer.change import (
     require_version,
 )
 from sequencer.groups.network.graph import Graph, build, require
-from sequencer.groups.network.overlaps import Pair, components
-from sequencer.groups.network.placement import place
+from sequencer.groups.network.lines import Run
+from sequencer.groups.network.overlaps import Pair, components, ordered_overlaps
+from sequencer.groups.network.placement import place, stretches
 
 ROUTES_KEPT = 64
 
@@ -63,13 +65,9 @@ class RoutedView:
     paths: Mapping[str, tuple[Stretch, ...]]
     after: tuple[int, ...] = ()
 
-    def line(self, group: str) -> int:
-        """The group's line."""
-        return self.first_line + list(self.groups).index(group)
-
-    def double(self, pair: Pair) -> bool:
-        """Return whether two or more subscribers are in both groups."""
-        return len(set(self.groups[pair[0]]) & set(self.groups[pair[1]])) >= 2
+    def lines(self) -> dict[str, int]:
+        """Return the line of each group."""
+        return {name: line for line, name in enumerate(self.groups, self.first_line)}
 
 
 def route(
@@ -97,14 +95,33 @@ def _routed(
     graph, placed = arranged(members, nodes, turn)
     pairs = tuple(sorted(graph.atoms))
     place_of = {pair: at for at, pair in enumerate(pairs)}
-    paths = {}
-    for name in members:
-        stretches = groupby(graph.paths[name], lambda pair: shards[placed[pair]])
-        paths[name] = tuple(
-            Stretch(shard, tuple(place_of[pair] for pair in passed if name in pair))
-            for shard, passed in stretches
-        )
+    hosts = {pair: shards[node] for pair, node in placed.items()}
+    laid = {id(line): stretches(line, hosts) for line in graph.lines()}
+    paths: dict[str, tuple[Stretch, ...]] = dict.fromkeys(members, ())
+    for name, path in graph.paths.items():
+        if isinstance(path, Run) and path:
+            paths[name] = _passed(name, path, laid[id(path.line)], place_of)
     return RoutedView(0, 0, 0, members, pairs, paths)
+
+
+def _passed(
+    group: str,
+    path: Run,
+    laid: tuple[Sequence[int], Sequence[int]],
+    place_of: Mapping[Pair, int],
+) -> tuple[Stretch, ...]:
+    """The stretches of a path, in time of them and the group's own atoms, not of all it passes.
+
+    ``laid``: the places where the shard changes along the path's line, and the shard from there on.
+    """
+    atoms, own = path.line.atoms, path.line.own(group)
+    starts, shards = laid
+    first, stop = (bisect_right(starts, at) for at in (path.start, path.stop - 1))
+    bounds = [0, *(bisect_left(own, at) for at in starts[first:stop]), len(own)]
+    return tuple(
+        Stretch(shard, tuple(place_of[atoms[at]] for at in own[a:b]))
+        for shard, (a, b) in zip(shards[first - 1 : stop], pairwise(bounds), strict=True)
+    )
 
 
 def arranged(
@@ -114,7 +131,8 @@ def arranged(
 
     Separate graphs take turns where they begin, so that they do not all meet on the first node.
     """
-    graph = require(build(groups, nodes_max=nodes), groups)
+    overlaps = ordered_overlaps(groups)
+    graph = require(build(groups, nodes_max=nodes, overlaps=overlaps), groups, overlaps)
     placed = place(graph, groups, nodes_max=nodes)
     spare = nodes - 1 - max(placed.values(), default=nodes - 1)
     first = turn % (spare + 1)
@@ -133,7 +151,8 @@ class Change:
 class Directory:
     """All current groups, and the views that may still have messages on their way.
 
-    ``removed`` remembers when a group was removed (ms), for ``remember_ms``.
+    ``removed`` remembers when a group was removed (ms), for ``remember_ms``. ``lines``: the line of
+    each current group.
     """
 
     nodes: int
@@ -147,6 +166,7 @@ class Directory:
     view_of: dict[str, int] = field(default_factory=dict)
     views: dict[int, RoutedView] = field(default_factory=dict)
     removed: dict[str, int] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict, init=False)
 
     def begin(self, groups: Mapping[str, Collection[str]]) -> None:
         """Take a first membership; all groups at once."""
@@ -186,8 +206,7 @@ class Directory:
 
     def line(self, group: str) -> int | None:
         """The line of a group now; None where there is no such group."""
-        view = self.view_of.get(group)
-        return None if view is None else self.views[view].line(group)
+        return self.lines.get(group)
 
     def was_removed(self, group: str, now_ms: int) -> bool:
         """Return whether a group that does not exist was removed not long ago."""
@@ -214,6 +233,8 @@ class Directory:
             setattr(self, name, fields_by_name[name])
         self.groups = {name: tuple(members) for name, members in self.groups.items()}
         self.views = {int(at): _view(fields) for at, fields in fields_by_name["views"].items()}
+        lines = {number: view.lines() for number, view in self.views.items()}
+        self.lines = {name: lines[number][name] for name, number in self.view_of.items()}
 
     def _remove(self, group: str, now_ms: int) -> Change:
         number = self.view_of.pop(group)
@@ -223,27 +244,25 @@ class Directory:
             name: at_ms for name, at_ms in self.removed.items() if self.was_removed(name, now_ms)
         }
         self.removed[group] = now_ms
-        ended = (view.line(group),)
-        present = [name for name in view.groups if self.view_of.get(name) == number]
+        ended = (self.lines.pop(group),)
+        present = {name for name in view.groups if self.view_of.get(name) == number}
         if not present or len(present) * IDLE_SHARE > len(view.groups):
             return Change((), ended)
-        parts = [part for part in components(self.groups) if set(part) & set(present)]
+        parts = [part for part in components(self.groups) if not present.isdisjoint(part)]
         opened = self._open(parts)
         return Change(opened.views, (*ended, *opened.ended))
 
-    def _open(self, parts: Iterable[tuple[str, ...]]) -> Change:
+    def _open(self, parts: Sequence[tuple[str, ...]]) -> Change:
         views: list[RoutedView] = []
         ended: list[int] = []
-        for part in parts:
+        for part, after in zip(parts, self._before(parts), strict=True):
             groups = {name: self.groups[name] for name in part}
-            ended += [line for name in part if (line := self.line(name)) is not None]
+            ended += [self.lines[name] for name in part if name in self.lines]
             view = replace(
                 route(groups, nodes=self.nodes, shard_of=self.shard_of, number=self.latest),
                 first_line=self.next_line,
                 first_atom=self.next_atom,
-                after=tuple(
-                    self._before({member for group in groups.values() for member in group})
-                ),
+                after=tuple(after),
             )
             views.append(view)
             self.latest += 1
@@ -251,14 +270,27 @@ class Directory:
             self.next_atom += len(view.pairs)
             self.views[view.number] = view
             self.view_of.update(dict.fromkeys(view.groups, view.number))
+            self.lines.update(view.lines())
         return Change(tuple(views), tuple(ended))
 
-    def _before(self, members: set[str]) -> Iterable[int]:
-        """Lines of views that some of these subscribers are in."""
-        for view in self.views.values():
-            for at, others in enumerate(view.groups.values()):
-                if not members.isdisjoint(others):
-                    yield view.first_line + at
+    def _before(self, parts: Sequence[tuple[str, ...]]) -> list[list[int]]:
+        """For each of the parts, which share no subscriber, the lines that some of its are in.
+
+        They rise. A part's own view is not among the views yet, and no other part's can be one.
+        """
+        before: list[list[int]] = [[] for _ in parts]
+        part_of = {
+            member: at
+            for at, part in enumerate(parts)
+            for name in part
+            for member in self.groups[name]
+        }
+        for _, view in sorted(self.views.items()):
+            for line, members in enumerate(view.groups.values(), view.first_line):
+                if not part_of.keys().isdisjoint(members):
+                    for at in {part_of[member] for member in members if member in part_of}:
+                        before[at].append(line)
+        return before
 
 
 _PLAIN = ("latest", "next_line", "next_atom", "groups", "view_of", "removed")

@@ -49,20 +49,23 @@ class Stepped:
 
     ``delivered`` has no last messages; ``ended`` are the lines whose last message came here, in
     order, each with the number of deliveries before it. ``held_row`` are the rows to keep: they
-    are rows 0, 1, … of the next step.
+    are rows 0, 1, … of the next step. ``expected``: the number of deliveries to subscribers, in
+    this step and later ones of all shards, of what was published here.
     """
 
     outgoing: Mapping[int, Hops]
     delivered: Hops
     ended: Sequence[tuple[int, int]]
     held_row: Ints
+    expected: int
 
 
 @dataclass(slots=True)
 class GroupShard:
     """The arrays go with the tables: by line ``line_next`` (of the ingress) and ``ingress_open``,
     by atom ``atom_next``, by run ``run_open``; open means that the last message is still to come.
-    ``placed``: rows and lines of what was published and ended since the last step, in order.
+    ``placed``: rows and lines of what was published and ended since the last step, in order;
+    ``expected``: the number of its deliveries to subscribers.
     """
 
     place: ShardMap
@@ -74,6 +77,7 @@ class GroupShard:
     run_open: NDArray[np.bool_] = field(init=False)
     receivers: Receivers = field(init=False)
     placed: list[tuple[Ints, Ints]] = field(default_factory=list)
+    expected: int = 0
     stale: bool = False
 
     def __post_init__(self) -> None:
@@ -106,12 +110,14 @@ class GroupShard:
         """
         lines = np.full(len(groups), -1, np.int64)
         reasons = {}
-        for named in np.unique(group).tolist():
-            line = self.directory.line(groups[named])
+        for named, count in zip(*np.unique(group, return_counts=True), strict=True):
+            name = groups[named]
+            line = self.directory.line(name)
             if line is None:
-                reasons[named] = self._why(groups[named], now_ms)
+                reasons[int(named)] = self._why(name, now_ms)
             else:
                 lines[named] = line
+                self.expected += int(count) * len(self.directory.groups[name])
         of = lines[group]
         taken = np.flatnonzero(of >= 0)
         self.placed.append((taken + first_row, of[taken]))
@@ -141,7 +147,8 @@ class GroupShard:
             self._retire()
         before = np.cumsum(~last)[last].tolist()
         ended = list(zip(before, delivered.line[last].tolist(), strict=True))
-        return Stepped(outgoing, delivered.where(~last), ended, self._keep())
+        expected, self.expected = self.expected, 0
+        return Stepped(outgoing, delivered.where(~last), ended, self._keep(), expected)
 
     def ends(self, stepped: Stepped) -> Ints:
         """For each line's place the deliveries of the step that are before its end here.
@@ -182,7 +189,7 @@ class GroupShard:
         for name, array in self.arrays().items():
             array[:] = arrays[name]
         self.receivers.held = held
-        self.placed, self.stale = [], False
+        self.placed, self.expected, self.stale = [], 0, False
 
     def _keep(self) -> Ints:
         """The rows of what is held; from now on they are rows 0, 1, …"""

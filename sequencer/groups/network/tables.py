@@ -6,7 +6,7 @@ number is called a place here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -71,6 +71,7 @@ def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tabl
         for run in path
     ]
     paths = [path for view in views for path in view.paths.values()]
+    own_overlaps, double_overlaps = _shared(views, place)
     return Tables(
         shard=shard,
         line=_ints(view.first_line + at for view in views for at in range(len(view.groups))),
@@ -84,10 +85,8 @@ def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tabl
             [place[name] for name in members if name in place] for members in memberships
         ),
         atom=_ints(view.first_atom + at for view in views for at in range(len(view.pairs))),
-        here=np.array(
-            [any(_common(view, at, place)) for view, at in _pairs(views)], dtype=np.bool_
-        ),
-        double=np.array([view.double(view.pairs[at]) for view, at in _pairs(views)], np.bool_),
+        here=own_overlaps,
+        double=double_overlaps,
         over=np.array([_is_over(view, at, directory) for view, at in _pairs(views)], np.bool_),
         pair_lines=_pair_lines(views),
         subscribers=local,
@@ -120,10 +119,18 @@ def _pairs(views: list[RoutedView]) -> Iterable[tuple[RoutedView, int]]:
     return ((view, at) for view in views for at in range(len(view.pairs)))
 
 
-def _common(view: RoutedView, at: int, place: dict[str, int]) -> Iterable[bool]:
-    first, second = view.pairs[at]
-    others = set(view.groups[second])
-    return (member in others for member in view.groups[first] if member in place)
+def _shared(
+    views: list[RoutedView], place: Mapping[str, int]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """For each atom whether a subscriber in ``place`` is in both groups, and whether two are."""
+    own: list[bool] = []
+    double: list[bool] = []
+    for view in views:
+        sets = {name: frozenset(members) for name, members in view.groups.items()}
+        local = {name: members & place.keys() for name, members in sets.items()}
+        own += [not local[first].isdisjoint(local[second]) for first, second in view.pairs]
+        double += [len(sets[first] & sets[second]) > 1 for first, second in view.pairs]
+    return np.array(own, np.bool_), np.array(double, np.bool_)
 
 
 def _is_over(view: RoutedView, at: int, directory: Directory) -> bool:

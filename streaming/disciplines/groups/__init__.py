@@ -113,8 +113,6 @@ def _reshard(settings: GroupPipeline) -> StateMove:
 
 def _pace(settings: GroupPipeline) -> Pace:
     sizes = [len(members) for members in settings.groups.values()]
-    if settings.sequencing == NETWORK:
-        return Pace()
     if not sizes:
         return Pace(deliveries_max=DELIVERIES_MAX)
     records_max = max(1, DELIVERIES_MAX * len(sizes) // sum(sizes))

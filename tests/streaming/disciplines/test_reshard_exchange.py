@@ -112,6 +112,15 @@ def test_moved_at_rest_all_goes_on(kind, seed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_moved_before_the_first_record_all_begins(kind):
+    world, floor = KINDS[kind](1)
+    move(kind, floor, 5, 5)
+    floor.run()
+    verdict = judged(kind, world, floor)
+    assert verdict.good, verdict.faults[:3]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_moved_while_messages_are_on_their_way(kind):
     _, floor = KINDS[kind](1)
     while floor.left() and not floor.totals().transit:

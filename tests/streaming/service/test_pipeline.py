@@ -61,10 +61,10 @@ def test_a_batch_has_fewer_records_where_those_before_had_many_deliveries():
     speed = Speed(Pace(records_max=300_000, deliveries_max=1_000_000))
     limits = speed.limits(Service(), progress)
 
-    def batch(seen, delivered):
+    def batch(seen, delivered, expected=None):
         before = progress.counts()
         progress.shards[0] = Totals(seen=before[0] + seen, delivered=before[1] + delivered)
-        progress.measure(before, (seen + delivered) / 1e9)
+        progress.measure(before, (seen + delivered) / 1e9, expected)
         return limits.records_now()
 
     assert batch(10, 30) == 300_000
@@ -73,6 +73,8 @@ def test_a_batch_has_fewer_records_where_those_before_had_many_deliveries():
     assert batch(10, 0) == 1_000
     assert batch(1, 10**7) == 1
     assert [batch(5, 5) for _ in range(30)][-1] == 300_000
+    assert batch(10, 0, 20_000) == 500, "they come with later batches"
+    assert batch(1, 20_000, 2_000) == 500
     assert speed.limits(Service(batch_records_max=7), progress).records_now() == 7
 
 
@@ -83,7 +85,7 @@ def test_the_first_batch_is_small_and_the_next_ones_have_what_there_is_time_for(
     def batch(seconds):
         before, read = progress.counts(), limits.records_now()
         progress.shards[0] = Totals(seen=before[0] + read, delivered=before[1] + read)
-        progress.measure(before, seconds)
+        progress.measure(before, seconds, None)
         return read
 
     assert [batch(0.25), batch(0.5), batch(1.5)] == [50_000, 400_000, 1_000_000]

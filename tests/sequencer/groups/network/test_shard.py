@@ -132,6 +132,18 @@ def test_separate_groups_do_not_all_meet_on_the_first_node():
     assert [used.count(node) for node in range(4)] == [5, 5, 5, 5]
 
 
+def test_a_directory_that_is_read_back_changes_as_the_one_that_was_kept():
+    """To the byte, also where views have numbers of several digits: a state is compared."""
+    kept, read = (Directory(4, lambda node: node, remember_ms=0) for _ in range(2))
+    kept.begin({f"G{n}": [f"a{n}"] for n in range(12)})
+    read.load(kept.to_json())
+    changes = [
+        each.change("add", "all", [f"a{n}" for n in range(12)], now_ms=0) for each in (kept, read)
+    ]
+    assert changes[0] == changes[1]
+    assert kept.to_json() == read.to_json()
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_change_moves_its_own_connected_component_only(seed):
     """Groups that have no subscriber in common with the changed one keep view, path and numbers."""
