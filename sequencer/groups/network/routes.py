@@ -242,7 +242,7 @@ class Directory:
                 first_line=self.next_line,
                 first_atom=self.next_atom,
                 after=tuple(
-                    self._before({member for group in groups.values() for member in group})
+                    sorted(self._before({member for group in groups.values() for member in group}))
                 ),
             )
             views.append(view)

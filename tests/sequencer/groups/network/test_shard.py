@@ -125,6 +125,18 @@ def test_refused_changes_change_nothing():
     assert [shard.directory.to_json() for shard in network.shards] == before
 
 
+def test_a_directory_that_was_stored_goes_on_with_the_same_text():
+    """Also with more than ten views, whose numbers do not sort as texts do."""
+    directory = Directory(2, lambda node: node, remember_ms=100)
+    directory.begin({"G0": ["A", "B"]})
+    for n in range(30):
+        stored = Directory(2, lambda node: node, remember_ms=100)
+        stored.load(directory.to_json())
+        for each in (directory, stored):
+            each.change("set", "G0", ["A", f"B{n}"], n)
+        assert stored.to_json() == directory.to_json()
+
+
 def test_separate_groups_do_not_all_meet_on_the_first_node():
     directory = Directory(4, lambda node: node, remember_ms=0)
     directory.begin({f"G{n}": [f"a{n // 2}", f"b{n // 2}"] for n in range(40)})
