@@ -33,7 +33,7 @@ from streaming.verify.accounts import (
     match,
 )
 from streaming.verify.columns import Column, paced
-from streaming.verify.commands import Event, by_subject, coordinates, may_be_forgotten, unanswered
+from streaming.verify.commands import Event, by_subject, coordinates, unanswered
 from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
@@ -52,6 +52,7 @@ from streaming.verify.nodes import (
     replay,
     wrong_handles,
 )
+from streaming.verify.unknown_nodes import Remembered, judge_unknown
 
 
 def judge(
@@ -151,35 +152,14 @@ class _Judge(Evidence):
             others[destination] = event
 
     def _judge_unknown(self) -> None:
-        """`bad-destination` is wrong where the sender has reached or passed all the nodes before.
+        """Whether records were rejected for nodes that their senders had reached before."""
+        remembered = Remembered(self.settings.retire_after_ms, self.settings.now_ms)
 
-        Unless they were destroyed and are forgotten by now.
-        """
-        inputs = self.inputs
-        reached: dict[tuple[int, bytes | None], set[bytes]] = {}
-        for record in paced(range(len(inputs))):
-            wanted = self._wanted(record)
-            (there, passed) = inputs.headers[record][1]
-            handles = names(passed) if there else ()
-            if not handles and not any(name.startswith(b"@") for name in wanted):
-                continue
-            known = reached.setdefault((inputs.partition[record], inputs.senders[record]), set())
-            if inputs.message[record] >= 0:
-                got = self.deliveries.copies.of(inputs.message[record])
-                known.update(got, self.undelivered.get(record, ()), handles)
-            elif record in self.bad and wanted and b"" not in wanted:
-                self._judge_bad(record, [n for n in wanted if n[:1] == b"@"] + [*handles], known)
+        def reached(record: int) -> Iterable[bytes]:
+            got = self.deliveries.copies.of(self.inputs.message[record])
+            return (*got, *self.undelivered.get(record, ()))
 
-    def _judge_bad(self, record: int, nodes: list[bytes], known: set[bytes]) -> None:
-        ended = [life.ended for name in nodes for life in self.nodes.get(name, Node()).lives]
-        limits = self.settings.retire_after_ms, self.settings.now_ms
-        if known.issuperset(nodes) and not any(
-            at is not None and may_be_forgotten(at, *limits) for at in ended
-        ):
-            where = self.inputs.where(record)
-            witness = f"{self.bad[record]}: bad-destination does not fit {where}"
-            reached = f"its sender had reached or passed {text(b','.join(nodes))} before"
-            self.verdict.find("wrong-reason", f"{witness}; {reached}")
+        judge_unknown(self.verdict, self.inputs, self.bad, reached, self.nodes, remembered)
 
     def _wanted(self, record: int) -> tuple[bytes, ...]:
         there, value = self.inputs.headers[record][0]
