@@ -225,11 +225,12 @@ class _Judge(Evidence):
         node = self.nodes.get(destination) if destination.startswith(b"@") else None
         state = node.state(stamp) if node is not None else ALIVE
         keys = {destination} if node is None else node.owners(stamp)
-        if state == ALIVE and any(self._is_past(key, stamp) for key in keys):
+        due = self.inputs.due(record, self.settings.due)
+        if due and state == ALIVE and any(self._is_past(key, stamp) for key in keys):
             self.verdict.find("missing-delivery", partial(self._lacks, message, destination, keys))
             return
         self.held.add(record)
-        if self.inputs.due(record, self.settings.due):
+        if due:
             kind = "missing-event" if state == DEAD else "unfinished"
             self.verdict.find(kind, partial(self._unfinished, message, destination, record))
 
@@ -312,6 +313,9 @@ class _Judge(Evidence):
     def _judge_absent(self, record: int, later: int) -> None:
         """An input that is nowhere; ``later``: a later message of its sender, or -1."""
         inputs, deliveries = self.inputs, self.deliveries
+        if not inputs.due(record, self.settings.due):  # it may be a reject that is not there yet
+            self.held.add(record)
+            return
         witness = inputs.where(record)
         peers = [name for name in self._wanted(record) if name and not name.startswith(b"@")]
         if later >= 0 and all(name in self.nodes or name in peers for name in self._wanted(record)):
@@ -325,5 +329,4 @@ class _Judge(Evidence):
                     self.verdict.find("lost", f"{witness} was not delivered; {sent}, and {got}")
                     return
         self.held.add(record)
-        if inputs.due(record, self.settings.due):
-            self.verdict.find("unfinished", f"{witness} is neither delivered nor rejected")
+        self.verdict.find("unfinished", f"{witness} is neither delivered nor rejected")
