@@ -36,12 +36,7 @@ from streaming.verify.accounts import (
     refused_copies,
 )
 from streaming.verify.columns import Column, paced
-from streaming.verify.commands import (
-    by_subject,
-    coordinates,
-    may_be_forgotten,
-    unanswered,
-)
+from streaming.verify.commands import by_subject, coordinates, may_be_forgotten, unanswered
 from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.group_deliveries import GroupDeliveries
@@ -58,6 +53,7 @@ from streaming.verify.memberships import (
     judge_versions,
     replay,
 )
+from streaming.verify.moved_groups import judge_beginnings, judge_moves
 from streaming.verify.versions import Version, assign, passed
 
 
@@ -113,6 +109,9 @@ class _Judge(Evidence):
         if settings.by_batch:  # the members of version 0 stand in the file, in no event
             first = {(name, 0): g.memberships[0] for name, g in self.groups.items() if g.configured}
             self.pinned = first | self.pinned
+        else:
+            judge_moves(verdict, self.groups, self.events, self.commands)
+            judge_beginnings(verdict, self.groups, self.events, self.deliveries, due=due)
         judge_notices(verdict, self.deliveries.notices, self.events, changes, settings.due)
         self.pending: list[tuple[bytes, list[int]]] = []
         self.of = Column()
@@ -176,11 +175,8 @@ class _Judge(Evidence):
             return bool(group.removed)
         if reason != "unknown-group":
             return False
-        forgotten = [at for at in group.removed if self._forgotten(at)]
-        return not group.configured or bool(forgotten)
-
-    def _forgotten(self, at: str) -> bool:
-        return may_be_forgotten(at, self.settings.retire_after_ms, self.settings.now_ms)
+        limits = self.settings.retire_after_ms, self.settings.now_ms
+        return not group.configured or any(may_be_forgotten(at, *limits) for at in group.removed)
 
     def judge_members(self) -> None:
         """Every message went to all members of one membership, and to nobody else."""
