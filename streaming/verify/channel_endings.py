@@ -15,6 +15,7 @@ from typing import Any
 
 from streaming.verify.channel_readings import ChannelLife, Judging, Reading
 from streaming.verify.channel_tally import Tally
+from streaming.verify.channel_turns import Turns
 from streaming.verify.inputs import is_due
 from streaming.verify.records import Record
 
@@ -92,7 +93,8 @@ def judge_endings(
     tally: Tally,
 ) -> None:
     """Each input ended in exactly one place: delivery, reject, dropped, or held."""
-    leftovers = _left_over(work, readings, delivered, rejected)
+    turns = Turns(work, readings, delivered, rejected)
+    leftovers = _left_over(work, readings, delivered, rejected, turns)
     work.verdict.look(held=0, dropped=0)
     known = work.lasting()
     for channel in leftovers.of:
@@ -155,6 +157,7 @@ def _left_over(
     readings: list[Reading],
     delivered: Counter[Any],
     rejected: set[tuple[str, int, int]],
+    turns: Turns,
 ) -> Leftovers:
     """Inputs neither rejected nor delivered; takes those found off ``delivered``."""
     leftovers = Leftovers()
@@ -164,7 +167,8 @@ def _left_over(
             continue
         channel = reading.channel or b""
         source = record.place[:2]
-        if delivered[record.content] > 0:
+        dropped = turns.is_dropped(record.place, record.content)
+        if delivered[record.content] > 0 and not dropped:
             delivered[record.content] -= 1
             if cyclic and not reading.passes:
                 leftovers.positions[channel][source].append(reading.position)

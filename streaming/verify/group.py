@@ -36,12 +36,7 @@ from streaming.verify.accounts import (
     refused_copies,
 )
 from streaming.verify.columns import Column, paced
-from streaming.verify.commands import (
-    by_subject,
-    coordinates,
-    may_be_forgotten,
-    unanswered,
-)
+from streaming.verify.commands import by_subject, coordinates, may_be_forgotten, unanswered
 from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.group_deliveries import GroupDeliveries
@@ -58,6 +53,7 @@ from streaming.verify.memberships import (
     judge_versions,
     replay,
 )
+from streaming.verify.moved_groups import judge_beginnings, judge_moves
 from streaming.verify.versions import Version, assign, passed
 
 
@@ -113,6 +109,9 @@ class _Judge(Evidence):
         if settings.by_batch:  # the members of version 0 stand in the file, in no event
             first = {(name, 0): g.memberships[0] for name, g in self.groups.items() if g.configured}
             self.pinned = first | self.pinned
+        else:
+            judge_moves(verdict, self.groups, self.events, self.commands)
+            judge_beginnings(verdict, self.groups, self.events, self.deliveries, due=due)
         judge_notices(verdict, self.deliveries.notices, self.events, changes, settings.due)
         self.pending: list[tuple[bytes, list[int]]] = []
         self.of = Column()
@@ -176,11 +175,8 @@ class _Judge(Evidence):
             return bool(group.removed)
         if reason != "unknown-group":
             return False
-        forgotten = [at for at in group.removed if self._forgotten(at)]
-        return not group.configured or bool(forgotten)
-
-    def _forgotten(self, at: str) -> bool:
-        return may_be_forgotten(at, self.settings.retire_after_ms, self.settings.now_ms)
+        limits = self.settings.retire_after_ms, self.settings.now_ms
+        return not group.configured or any(may_be_forgotten(at, *limits) for at in group.removed)
 
     def judge_members(self) -> None:
         """Every message went to all members of one membership, and to nobody else."""
@@ -213,7 +209,8 @@ class _Judge(Evidence):
             must = passed(number, version, last.get(key))
             if version.got.get(key, 0) < must:
                 behind = deliveries.names.find((name, *last[key]))
-                for message in self._lacking(key, version.messages.part(0, must)):
+                lacking = self._lacking(key, version.messages.part(0, must))
+                for message in filter(self._is_due, lacking):  # else Kafka may have refused it
                     verdict.find("missing-delivery", partial(self._lacks, key, message, behind))
             late = [*self._lacking(key, version.messages.part(must, len(version.messages)))]
             if late:
@@ -238,18 +235,16 @@ class _Judge(Evidence):
 
     def judge_stamps(self) -> None:
         """Each delivery has a stamp of every overlap that its subscriber is in, and of no other."""
-        settings = self.settings
-        judged = StampJudge(
-            self.verdict, self.deliveries, self.groups, self.pinned, settings.by_batch
-        )
+        settings, deliveries = self.settings, self.deliveries
+        judged = StampJudge(self.verdict, deliveries, self.groups, self.pinned, settings.by_batch)
         refused = any(reject.reason in REFUSALS for reject in self.rejects)
         refused = refused or any(event.kind == "undelivered" for event in self.events)
         is_due = None if refused or not settings.stamps else self._is_due
         judged.judge(needed=settings.stamps, is_due=is_due)
 
     def _is_due(self, message: int) -> bool:
-        """Return whether the input of a message had its time."""
-        return self.of[message] >= 0 and self.inputs.due(self.of[message], self.settings.due)
+        """Return whether the input of a message had its time, or there is none."""
+        return self.of[message] < 0 or self.inputs.due(self.of[message], self.settings.due)
 
     def judge_orders(self, causes: Iterable[tuple[Place, Place]]) -> None:
         """One order of all messages agrees with what every subscriber got, and with the causes."""
@@ -284,12 +279,12 @@ class _Judge(Evidence):
             elif not (inputs.rejected[record] or self._is_undelivered(record)):
                 missing[record] = following.get(name, -1)
         for record in sorted(missing):
-            if missing[record] >= 0 and self._certainly_lost(missing[record]):
-                later = missing[record]
+            later, is_due = missing[record], inputs.due(record, due)
+            if is_due and later >= 0 and self._certainly_lost(later):
                 verdict.find("lost", partial(self._lost, record, later))
             else:
                 held += 1
-                if inputs.due(record, due):
+                if is_due:
                     witness = f"{inputs.where(record)} is neither delivered nor rejected"
                     verdict.find("unfinished", witness)
         held += self._unfinished_deliveries()

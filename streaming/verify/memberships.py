@@ -74,6 +74,8 @@ def replay(
             if not command.done:
                 continue
             certain = certain and command.answered
+            if command.answered and command.op != "add":  # then there was a group
+                possible = [members for members in possible if members] or possible
             after = _after(command, possible)
             fits = there != (command.op == "add")
             emptied = fits and command.op == "leave" and not after

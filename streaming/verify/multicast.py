@@ -33,7 +33,7 @@ from streaming.verify.accounts import (
     match,
 )
 from streaming.verify.columns import Column, paced
-from streaming.verify.commands import Event, by_subject, coordinates, may_be_forgotten, unanswered
+from streaming.verify.commands import Event, by_subject, coordinates, unanswered
 from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
@@ -52,6 +52,7 @@ from streaming.verify.nodes import (
     replay,
     wrong_handles,
 )
+from streaming.verify.unknown_nodes import Remembered, judge_unknown
 
 
 def judge(
@@ -151,35 +152,14 @@ class _Judge(Evidence):
             others[destination] = event
 
     def _judge_unknown(self) -> None:
-        """`bad-destination` is wrong where the sender has reached or passed all the nodes before.
+        """Whether records were rejected for nodes that their senders had reached before."""
+        remembered = Remembered(self.settings.retire_after_ms, self.settings.now_ms)
 
-        Unless they were destroyed and are forgotten by now.
-        """
-        inputs = self.inputs
-        reached: dict[tuple[int, bytes | None], set[bytes]] = {}
-        for record in paced(range(len(inputs))):
-            wanted = self._wanted(record)
-            (there, passed) = inputs.headers[record][1]
-            handles = names(passed) if there else ()
-            if not handles and not any(name.startswith(b"@") for name in wanted):
-                continue
-            known = reached.setdefault((inputs.partition[record], inputs.senders[record]), set())
-            if inputs.message[record] >= 0:
-                got = self.deliveries.copies.of(inputs.message[record])
-                known.update(got, self.undelivered.get(record, ()), handles)
-            elif record in self.bad and wanted and b"" not in wanted:
-                self._judge_bad(record, [n for n in wanted if n[:1] == b"@"] + [*handles], known)
+        def reached(record: int) -> Iterable[bytes]:
+            got = self.deliveries.copies.of(self.inputs.message[record])
+            return (*got, *self.undelivered.get(record, ()))
 
-    def _judge_bad(self, record: int, nodes: list[bytes], known: set[bytes]) -> None:
-        ended = [life.ended for name in nodes for life in self.nodes.get(name, Node()).lives]
-        limits = self.settings.retire_after_ms, self.settings.now_ms
-        if known.issuperset(nodes) and not any(
-            at is not None and may_be_forgotten(at, *limits) for at in ended
-        ):
-            where = self.inputs.where(record)
-            witness = f"{self.bad[record]}: bad-destination does not fit {where}"
-            reached = f"its sender had reached or passed {text(b','.join(nodes))} before"
-            self.verdict.find("wrong-reason", f"{witness}; {reached}")
+        judge_unknown(self.verdict, self.inputs, self.bad, reached, self.nodes, remembered)
 
     def _wanted(self, record: int) -> tuple[bytes, ...]:
         there, value = self.inputs.headers[record][0]
@@ -245,11 +225,12 @@ class _Judge(Evidence):
         node = self.nodes.get(destination) if destination.startswith(b"@") else None
         state = node.state(stamp) if node is not None else ALIVE
         keys = {destination} if node is None else node.owners(stamp)
-        if state == ALIVE and any(self._is_past(key, stamp) for key in keys):
+        due = self.inputs.due(record, self.settings.due)
+        if due and state == ALIVE and any(self._is_past(key, stamp) for key in keys):
             self.verdict.find("missing-delivery", partial(self._lacks, message, destination, keys))
             return
         self.held.add(record)
-        if self.inputs.due(record, self.settings.due):
+        if due:
             kind = "missing-event" if state == DEAD else "unfinished"
             self.verdict.find(kind, partial(self._unfinished, message, destination, record))
 
@@ -332,6 +313,9 @@ class _Judge(Evidence):
     def _judge_absent(self, record: int, later: int) -> None:
         """An input that is nowhere; ``later``: a later message of its sender, or -1."""
         inputs, deliveries = self.inputs, self.deliveries
+        if not inputs.due(record, self.settings.due):  # it may be a reject that is not there yet
+            self.held.add(record)
+            return
         witness = inputs.where(record)
         peers = [name for name in self._wanted(record) if name and not name.startswith(b"@")]
         if later >= 0 and all(name in self.nodes or name in peers for name in self._wanted(record)):
@@ -345,5 +329,4 @@ class _Judge(Evidence):
                     self.verdict.find("lost", f"{witness} was not delivered; {sent}, and {got}")
                     return
         self.held.add(record)
-        if inputs.due(record, self.settings.due):
-            self.verdict.find("unfinished", f"{witness} is neither delivered nor rejected")
+        self.verdict.find("unfinished", f"{witness} is neither delivered nor rejected")

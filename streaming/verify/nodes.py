@@ -18,6 +18,8 @@ OPS: dict[str, tuple[str, str | None]] = {
 
 LIST_MIN = 1_000
 """As many destinations, and as many handles, every service must take."""
+NAME_BYTES_MAX = 10_000
+"""A longer destination is bad."""
 
 Stamp = tuple[int, bytes]
 ALIVE, DEAD, EITHER = "alive", "destroyed", "either"
@@ -160,7 +162,12 @@ def reason_fits(
     # A node that is created later, or forgotten again, was none when the message came; nor is a
     # handle one that is not a node.
     doubtful = bool(handles) or any(name.startswith(b"@") for name in wanted)
-    return doubtful or not wanted or b"" in wanted
+    return doubtful or is_bad(wanted)
+
+
+def is_bad(wanted: tuple[bytes, ...]) -> bool:
+    """Return whether a list of destinations is bad whatever nodes there are."""
+    return not all(0 < len(name) <= NAME_BYTES_MAX for name in wanted or (b"",))
 
 
 def wrong_handles(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -107,15 +107,16 @@ class Topics:
         ends = consumer.end_offsets(partitions) if partitions else {}
         return sum(ends[partition] - begins[partition] for partition in partitions)
 
-    def each(self, topic: str) -> Iterator[Record]:
+    def each(self, topic: str, since: Mapping[int, int] | None = None) -> Iterator[Record]:
         """The committed records of a topic up to its ends now, each partition's in its order.
 
-        One topic at a time: a second call ends the first one's records. Raises KafkaUnavailable.
+        ``since``: by partition the offset to begin with, if it is not the first. One topic at a
+        time: a second call ends the first one's records. Raises KafkaUnavailable.
         """
         from kafka.errors import KafkaError  # noqa: PLC0415
 
         try:
-            yield from self._each(topic)
+            yield from self._each(topic, since or {})
         except KafkaError as error:
             raise KafkaUnavailable(
                 f"{topic} could not be read ({error}).",
@@ -123,7 +124,7 @@ class Topics:
                 "Look at the brokers, and at this user's right to read the topic; then try again.",
             ) from error
 
-    def _each(self, topic: str) -> Iterator[Record]:
+    def _each(self, topic: str, since: Mapping[int, int]) -> Iterator[Record]:
         consumer, partitions = self._consumer, self._partitions(topic)
         consumer.assign(partitions)
         begins = consumer.beginning_offsets(partitions) if partitions else {}
@@ -131,6 +132,9 @@ class Topics:
         total = sum(ends[partition] - begins[partition] for partition in partitions)
         if partitions:
             consumer.seek_to_beginning(*partitions)
+        for partition in partitions:
+            if partition.partition in since:
+                consumer.seek(partition, since[partition.partition])
         moved = time.monotonic()
         count = 0
         while any(consumer.position(partition) < ends[partition] for partition in partitions):

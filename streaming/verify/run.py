@@ -32,9 +32,11 @@ from streaming.verify.marks import Marks
 from streaming.verify.memberships import OPS
 from streaming.verify.origins import Naming, Origins
 from streaming.verify.records import Record, Topics
+from streaming.verify.settling import Later
 from streaming.verify.values import Registered
 
 RELOOK_SECONDS = 1.0
+"""Between two looks, and, in the second one, between the outputs and their rejects and events."""
 SAID_SECONDS = 30.0
 """Between two lines about what is done, where nobody looks at a terminal."""
 OF_CHANNELS = frozenset(
@@ -44,7 +46,21 @@ OF_CHANNELS = frozenset(
         "unannounced-gap", "unannounced-start", "wrong-reason", "wrong-gap", "unfounded-gap",
     }
 )  # fmt: skip
-OF_COMMANDS = frozenset({"unfinished", "missing-event", "unanswered", "bad-cause", "wrong-notice"})
+OF_COMMANDS = frozenset(
+    {
+        "unfinished", "unanswered", "missing-event", "wrong-answer", "bad-cause", "wrong-reason",
+        # Until rejects and events are there: what was refused, and what commands did.
+        "lost", "missing-delivery", "membership", "wrong-notice", "sender-order",
+    }
+)  # fmt: skip
+OF_GROUPS = OF_COMMANDS | {
+    "wrong-version", "wrong-event", "invented-event", "wrong-stamps", "overlap-start",
+    "overlap-order",
+}  # fmt: skip
+OF_NODES = OF_COMMANDS | {
+    "delivered-after-destruction", "undelivered-before-destruction", "wrong-undelivered",
+    "wrong-handles", "missing-notice",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +68,7 @@ class Subject:
     """What is to be judged: a pipeline of a configuration, by its topics.
 
     ``due``: how far inputs and commands must be worked through by now. ``cause_header``: see
-    `Settings`.
+    `Settings`. ``settle_s``: see `Later`.
     """
 
     config: Config
@@ -60,6 +76,7 @@ class Subject:
     topics: Topics
     due: Ends
     cause_header: str
+    settle_s: float = 0.0
 
     @property
     def settings(self) -> Any:
@@ -103,14 +120,15 @@ def _judge_in_time(asked: Subject, wait_s: float) -> Verdict:
         deadline = now + wait_s if deadline is None else deadline
         if not verdict.counts or set(verdict.counts) - of.not_yet or now >= deadline:
             return verdict
-        if asked.due is None:  # what came later is given its time, too
-            asked = replace(asked, due=ends)
+        due = ends if asked.due is None else asked.due  # what came later is given its time, too
+        settle_s = min(wait_s, asked.settle_s * 2 or RELOOK_SECONDS)
+        asked = replace(asked, due=due, settle_s=settle_s)
         time.sleep(RELOOK_SECONDS)
 
 
 def _judge_group(asked: Subject) -> tuple[Verdict, Ends]:
     pipeline, topics = asked.settings, asked.topics
-    reading = _Reading(topics, Extras(asked, origins.of_group))
+    reading = _Reading(topics, Extras(asked, origins.of_group), asked.settle_s)
     outputs = _outputs(pipeline, topics)
     settings = group.GroupSettings(
         **_common(asked, outputs),
@@ -125,7 +143,8 @@ def _judge_group(asked: Subject) -> tuple[Verdict, Ends]:
 
 
 def _judge_multicast(asked: Subject) -> tuple[Verdict, Ends]:
-    reading = _Reading(asked.topics, Extras(asked, origins.of_multicast))
+    extras = Extras(asked, origins.of_multicast)
+    reading = _Reading(asked.topics, extras, asked.settle_s)
     outputs = [asked.settings.output]
     settings = Settings(**_common(asked, outputs))
     verdict = multicast.judge(settings, Material(*reading.of(asked.settings, outputs)))
@@ -189,8 +208,9 @@ class Extras:
 class _Reading:
     """The topics of a pipeline, read one after the other as the judge asks for them."""
 
-    def __init__(self, topics: Topics, extras: Extras) -> None:
+    def __init__(self, topics: Topics, extras: Extras, settle_s: float) -> None:
         self.topics = topics
+        self.later = Later(topics, settle_s)
         self.extras = extras
         self.ends: dict[tuple[str, int], int] = {}
 
@@ -203,8 +223,8 @@ class _Reading:
         """
         each = self.topics.each
         yield self.extras.taken(chain.from_iterable(map(each, outputs)))
-        yield each(pipeline.rejects)
-        yield each(pipeline.events)
+        yield self.later.rejects(pipeline.rejects)
+        yield self.later.events(pipeline.events)
         yield self._noted([pipeline.commands])
         yield self.extras.held_against(self._noted(sorted(pipeline.input)))
 
@@ -274,7 +294,7 @@ def _judge_channel(asked: Subject) -> tuple[Verdict, Ends]:
     naming = origins.of_label if settings.gives_labels else origins.of_channel
     extras = Extras(asked, naming)
     verdict, ends = judge_in_parts(
-        settings, _feed(pipeline, topics), count, asked.due, extras.anew, topics.progress
+        settings, _feed(asked), count, asked.due, extras.anew, topics.progress
     )
     extras.finish(verdict)
     return verdict, ends
@@ -288,13 +308,15 @@ def _gap_time(rules: Rules) -> GapTime:
     return GapTime(after_ms if by is None else by.least_ms, after_ms)
 
 
-def _feed(pipeline: ChannelPipeline | LabelPipeline, topics: Topics) -> Feed:
+def _feed(asked: Subject) -> Feed:
     """Outputs come before inputs: what is written meanwhile then has its input read, too."""
-    each, wanted = topics.each, pipeline.written.get("wanted")
+    pipeline: ChannelPipeline | LabelPipeline = asked.settings
+    each, wanted = asked.topics.each, pipeline.written.get("wanted")
+    later = Later(asked.topics, asked.settle_s)
     return Feed(
         outputs=each(pipeline.output),
-        rejects=each(pipeline.rejects),
-        events=each(pipeline.events),
+        rejects=later.rejects(pipeline.rejects),
+        events=later.events(pipeline.events),
         commands=each(pipeline.commands),
         wanted=each(wanted) if wanted else (),
         inputs=chain.from_iterable(map(each, sorted(pipeline.input))),
@@ -302,15 +324,9 @@ def _feed(pipeline: ChannelPipeline | LabelPipeline, topics: Topics) -> Feed:
 
 
 JUDGES = {
-    **dict.fromkeys(
-        ("channel", "label"),
-        Judge(
-            _judge_channel,
-            OF_CHANNELS,
-        ),
-    ),
-    "group": Judge(_judge_group, OF_COMMANDS),
-    "multicast": Judge(_judge_multicast, OF_COMMANDS),
+    **dict.fromkeys(("channel", "label"), Judge(_judge_channel, OF_CHANNELS)),
+    "group": Judge(_judge_group, OF_GROUPS),
+    "multicast": Judge(_judge_multicast, OF_NODES),
 }
 
 

@@ -31,7 +31,8 @@ class Groups(World):
             connected |= more
             waiting += more
         self.latest += 1
-        for name in connected:
+        self.moved = connected - {group}
+        for name in sorted(connected):
             grown = self.versions.get(name, self.rng.randrange(3)) + 1
             self.versions[name] = grown if self.version_each else self.latest
             start = self.rng.randrange(2)
@@ -83,6 +84,9 @@ class Groups(World):
             self.change(group, members)
             told = {one: value["member"], "count": len(members)} if one else {}
             self.event("group-added" if op == "add" else "group-changed", group, **told)
+            place = dict(zip(("topic", "partition", "offset"), command.place, strict=True))
+            for name in sorted(self.moved):
+                self.event("group-moved", name, **place, version=self.versions[name])
             self.answer(command, "command-done")
 
     def send(self, sender, header, value, partition=0, extra=()):

@@ -1,6 +1,7 @@
 """The judge of cyclic labels: gaps that together reach far, turns, and faults among them."""
 
 import json
+import random
 from dataclasses import replace
 from itertools import count
 
@@ -227,3 +228,41 @@ def test_a_copy_of_an_earlier_life_is_not_lost():
     assert verdict.good, verdict.faults
     assert verdict.looked_at["dropped"] == 1
     assert last.header("label")[1] == b"1"
+
+
+def equal(records, seed, cycle, gap=WAIT):
+    """Records with one value and one time, in batches; what is of the past is dropped."""
+    rng = random.Random(seed)
+    rules = Rules(CyclicLabels(cycle), gap=gap, window=(cycle - 1) // 2, drop_duplicates=True)
+    given, now_ms, rest = [], 1000, []
+    for offset, label in enumerate(records):
+        headers = [{"key": "label", "value": b"%d" % label}]
+        place = {"topic": 0, "partition": 0, "offset": offset, "timestamp": 1}
+        rest.append(place | {"key": b"a", "value": b"v", "headers": headers})
+    while rest:
+        size = rng.randrange(1, 5)
+        given.append((now_ms, rest[:size]))
+        rest, now_ms = rest[size:], now_ms + rng.choice([1, 10, 40])
+    return World(plan(rules), [*given, (now_ms, [])])
+
+
+def test_equal_copies_of_two_turns_are_not_confused():
+    """The second 1 is dropped: three labels had been delivered since that of its turn was next."""
+    it = equal([3, 0, 1, 2, 2, 1, 3, 2, 4, 0], 1, 5)
+    verdict = judge(it.settings(drop_duplicates=True), it.material())
+    assert verdict.good, verdict.faults
+    material = it.material()
+    material.outputs.pop()
+    assert "lost" in judge(it.settings(drop_duplicates=True), material).counts
+
+
+@pytest.mark.parametrize("seed", seeds(20, 400))
+def test_equal_copies_over_many_turns_have_no_fault(seed):
+    rng, cycle, at, records = random.Random(seed), 5 + seed % 4, 0, []
+    for _ in range(rng.randrange(3, 40)):
+        is_next = rng.random() < 0.7
+        records.append(at % cycle if is_next else rng.randrange(cycle))
+        at += is_next
+    it = equal(records, seed, cycle, Skip(25) if seed % 2 else WAIT)
+    verdict = judge(it.settings(drop_duplicates=True), it.material())
+    assert verdict.good, (records, verdict.faults[:3])

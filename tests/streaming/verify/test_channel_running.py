@@ -1,6 +1,7 @@
 """Channels of a service that runs: what its topics have at some moment is no fault."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,11 +66,8 @@ def test_an_event_that_the_last_part_of_a_batch_brings_gets_its_time(name, monke
     monkeypatch.setitem(run.JUDGES, "channel", found)
     monkeypatch.setattr(run, "RELOOK_SECONDS", 0)
 
-    class Asked:
-        settings = type("Pipeline", (), {"discipline": "channel"})
-        due = ()
-
-    assert run._judge_in_time(Asked(), wait_s=60).good
+    config = SimpleNamespace(pipelines={"p": SimpleNamespace(discipline="channel")})
+    assert run._judge_in_time(run.Subject(config, "p", None, None, ""), wait_s=60).good
 
 
 def test_a_label_that_was_rejected_meanwhile_may_be_asked_for():

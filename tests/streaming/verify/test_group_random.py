@@ -1,6 +1,7 @@
 # ruff: noqa: ARG001  (all mutations take the same arguments)
 """Random histories of groups: right ones pass, also while they are on their way; no mutation does."""
 
+import json
 import random
 from dataclasses import replace
 
@@ -135,6 +136,10 @@ def event(rng, m, at, record, others):
         m.events.append(m.events[at])
         return {"event-repeat"}
     gone = m.events.pop(at)
+    if b'"group-moved"' in gone.value:  # of a version that nobody got, nothing shows it
+        got = {int(r.header("group-version")[1]) for r in m.outputs if message(r)[0] == gone.key}
+        version = json.loads(gone.value)["version"]
+        return {"missing-event"} if version in got and min(got) < version else None
     return {"missing-event"} if b'"group-' in gone.value else {"unanswered"}
 
 
