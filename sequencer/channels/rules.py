@@ -21,9 +21,9 @@ CUSTOM_WINDOW_DEFAULT = 10_000
 CUSTOM_WINDOW_MAX = 1_000_000
 CUSTOM_SEARCH_MIN = 1_000
 SKIPPED_RANGES_MAX = 64
-"""The most ranges of gaps remembered for each channel. If there are more gaps, the oldest become one
-range that includes the labels delivered between: a repeat of those counts as late, but a given-up
-label never as a duplicate."""
+"""The most ranges of gaps remembered for each channel. If there are more gaps, the oldest become
+one range that includes the labels delivered between: a repeat of those counts as late, but a
+given-up label never as a duplicate."""
 
 
 class Blocked(Protocol):
