@@ -63,7 +63,7 @@ def _possible(work: Judging, reason: str, place: Place, reading: Reading, tally:
     labels = work.settings.labels
     if reading.reason is not None or reason in STATIC:
         return reason == reading.reason or (
-            reason == "bad-label" and labels.searched and reading.reason is None
+            reason == "bad-label" and labels.searched and reading.reason in (None, "bad-epoch")
         )
     if reading.passes:
         return reason in REFUSALS

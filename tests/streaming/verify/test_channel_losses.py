@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from sequencer.custom_labels import CustomLabels
 from sequencer.labels import CyclicLabels
 from streaming.verify.channel import Material, judge
 from tests.streaming.verify.one_channel import SETTINGS, delivered, gap, rejected, sent
@@ -150,3 +151,14 @@ def test_right_reasons_are_right():
     out = [inputs[0], inputs[2], inputs[5]]
     verdict = verdict_on(wide, inputs, out, rejects, [gap(1, 2, "epoch")])
     assert verdict.good, verdict.faults
+
+
+@pytest.mark.parametrize("epoch", [(), (("epoch", b"e"),)])
+def test_a_label_of_a_custom_sequence_may_be_too_far_away(epoch):
+    """Whatever its epoch is."""
+    labels = CustomLabels("0", lambda label: str(int(label) + 1))
+    settings = replace(SETTINGS, labels=labels)
+    inputs = [sent(0, 0), sent(1, 5_000)]
+    inputs[1] = replace(inputs[1], headers=(*inputs[1].headers, *epoch))
+    rejects = [rejected(inputs[1], "bad-label", 0)]
+    assert verdict_on(settings, inputs, inputs[:1], rejects).counts == {}
