@@ -117,7 +117,7 @@ def match(
     order: Iterable[int],
     messages: Messages,
     histories: Histories,
-    progress: Progress,
+    settings: Settings,
 ) -> tuple[Column, set[int]]:
     """The input of each message (-1: none) and the messages whose input is not certain.
 
@@ -126,7 +126,7 @@ def match(
     matching = Matching(inputs)
     of = Column(len(messages.contents), -1)
     unsure = set()
-    for message in paced(order, "matching messages", len(of), progress):
+    for message in paced(order, "matching messages", len(of), settings.progress):
         content = messages.contents[message]
         of[message] = matching.take(content, message)
         if content in matching.ambiguous:
@@ -134,6 +134,9 @@ def match(
         if of[message] < 0:
             kind, witness = _without_input(inputs, message, messages, histories)
             verdict.find(kind, witness)
+    if still_open := matching.open_contents(settings.due):
+        contents = enumerate(messages.contents)
+        unsure.update(message for message, content in contents if content in still_open)
     return of, unsure
 
 

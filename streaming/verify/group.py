@@ -54,6 +54,7 @@ from streaming.verify.memberships import (
     replay,
 )
 from streaming.verify.moved_groups import judge_beginnings, judge_moves
+from streaming.verify.refused_commands import judge_group_refusals
 from streaming.verify.versions import Version, assign, passed
 
 
@@ -103,7 +104,10 @@ class _Judge(Evidence):
         prefix = settings.header_prefix
         self.deliveries = GroupDeliveries(verdict, self.histories, settings.output, prefix)
         super().__init__(settings, verdict, material, self.deliveries, OPS, ("group",))
-        self.groups = replay(verdict, settings.groups, by_subject(self.commands))
+        changes_of = by_subject(self.commands)
+        self.groups = replay(verdict, settings.groups, changes_of)
+        begun = versions_begun(self.events) if settings.by_batch else None
+        judge_group_refusals(verdict, self.groups, changes_of, begun)
         due = all(is_due(command.place, settings.due) for command in self.commands)
         self.pinned, changes = judge_events(verdict, self.groups, self.events, due=due)
         if settings.by_batch:  # the members of version 0 stand in the file, in no event
@@ -124,8 +128,8 @@ class _Judge(Evidence):
         repeats = self.settings.repeats_allowed
         judge_rejects(verdict, self.inputs, self.rejects, self._fits, repeats=repeats)
         messages = Messages(deliveries.contents, deliveries.name)
-        order, progress = deliveries.in_order(), self.settings.progress
-        self.of, unsure = match(verdict, self.inputs, order, messages, self.histories, progress)
+        order, settings = deliveries.in_order(), self.settings
+        self.of, unsure = match(verdict, self.inputs, order, messages, self.histories, settings)
         # What was refused at a command's place is a notice of it (`judge_notices`).
         changes = {command.place for command in self.commands}
         about_inputs = [event for event in self.events if coordinates(event) not in changes]

@@ -128,6 +128,7 @@ class Matching:
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
         self.ambiguous: set[int] = set()
+        self._repeated: set[int] = set()
         self._first = Index()
         self._next = Column(len(inputs), -1)
         for record in paced(range(len(inputs) - 1, -1, -1)):
@@ -145,6 +146,19 @@ class Matching:
         if record < 0 or self.inputs.message[record] >= 0:
             return -1
         if self._next[record] >= 0:
+            self._repeated.add(content)
             self._first.put(content, self._next[record])
         self.inputs.message[record] = message
         return record
+
+    def open_contents(self, ends: Ends) -> set[int]:
+        """Return the contents of which a record that is not due still waits, behind others.
+
+        Its message may be one that was taken for an earlier record, whose own is not there yet.
+        """
+        firsts = ((content, self._first.get(content)) for content in self._repeated)
+        return {
+            content
+            for content, record in firsts
+            if self.inputs.message[record] < 0 and not self.inputs.due(record, ends)
+        }

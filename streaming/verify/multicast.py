@@ -52,6 +52,7 @@ from streaming.verify.nodes import (
     replay,
     wrong_handles,
 )
+from streaming.verify.refused_commands import judge_node_refusals
 from streaming.verify.unknown_nodes import Remembered, judge_unknown
 
 
@@ -86,7 +87,9 @@ class _Judge(Evidence):
         prefix = settings.header_prefix
         self.deliveries = MulticastDeliveries(verdict, self.histories, settings.output, prefix)
         super().__init__(settings, verdict, material, self.deliveries, OPS, ("to", "handles"))
-        self.nodes, self.ends = replay(verdict, by_subject(self.commands))
+        changes_of = by_subject(self.commands)
+        self.nodes, self.ends = replay(verdict, changes_of)
+        judge_node_refusals(verdict, changes_of)
         self.undelivered: dict[int, dict[bytes, Event]] = {}
         self.refused_notices: set[tuple[bytes, Place | None]] = set()
         self.bad: dict[int, str] = {}
@@ -104,8 +107,8 @@ class _Judge(Evidence):
             if record is not None and reject.reason == "bad-destination":
                 self.bad[record] = reject.where
         messages = Messages(deliveries.contents, deliveries.name)
-        order, progress = deliveries.in_order(), self.settings.progress
-        self.of, unsure = match(verdict, self.inputs, order, messages, self.histories, progress)
+        order, settings = deliveries.in_order(), self.settings
+        self.of, unsure = match(verdict, self.inputs, order, messages, self.histories, settings)
         lines = SenderLines(verdict, self.inputs, self.of, unsure)
         lines.judge(
             deliveries.in_order(),
@@ -113,7 +116,10 @@ class _Judge(Evidence):
             lambda one, two: f"{deliveries.name(one)} comes before {deliveries.name(two)}",
         )
         releases = placed_releases(verdict, self.commands)
-        judge_ends(verdict, self.ends, releases, deliveries, self.inputs, self.of)
+        of = self.of.copy()
+        for message in unsure:
+            of[message] = -1
+        judge_ends(verdict, self.ends, releases, deliveries, self.inputs, of)
         judge_streams(verdict, releases, deliveries)
         self._read_undelivered()
         self._judge_unknown()

@@ -15,7 +15,7 @@ from streaming.disciplines.groups.network.route import route
 from streaming.disciplines.multicast.protocol.core import MulticastOperator
 from streaming.disciplines.multicast.protocol.route import route as multicast_route
 from streaming.verify import group, multicast, run, settling
-from streaming.verify.accounts import Settings
+from streaming.verify.accounts import Material, Settings
 from streaming.verify.faults import Verdict
 from streaming.verify.group import GroupSettings
 from streaming.verify.records import Record
@@ -153,6 +153,25 @@ def test_what_no_event_says_yet_gets_its_time(discipline, name, monkeypatch):
     config = SimpleNamespace(pipelines={"p": SimpleNamespace(discipline=discipline)})
     assert run._judge_in_time(run.Subject(config, "p", None, None, ""), wait_s=60).good
     assert settled == [0, 0.001, 0.002]
+
+
+def test_an_equal_message_that_is_not_there_yet_is_not_the_later_one():
+    """Its members' shard has not committed; that of the members after the change has."""
+    topics = Timed()
+    topics.put("in", 0, 1, b"p", b"same", [("group", b"G2")])
+    value = json.dumps({"group": "G2", "members": ["e"]}).encode()
+    topics.put("in", 0, 1, b"p", value, [("op", b"set")])
+    topics.put("in", 0, 1, b"p", b"same", [("group", b"G2")])
+    stage = group_stage(GROUPS, topics, input_commands=OPS)
+    stage.run(whole=True)
+    own = {name: frozenset(members) for name, members in GROUPS.items()}
+    settings = settings_of(stage, GroupSettings, OPS, groups=own, by_batch=True)
+    out = [record for record in topics.all("out") if record.key == b"e"]
+    rest = [topics.all(name) for name in ("rejects", "events", "commands", "in")]
+    verdict = group.judge(replace(settings, due={}), Material(out, *rest))
+    assert verdict.good, verdict.faults
+    assert group.judge(settings, Material(topics.all("out"), *rest)).good
+    assert "unfinished" in group.judge(settings, Material(out, *rest)).counts
 
 
 def event(partition, offset, at):
