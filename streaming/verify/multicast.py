@@ -121,7 +121,7 @@ class _Judge(Evidence):
         (there, value), (_, handles) = self.inputs.headers[record]
         wanted = names(value) if there else ()
         if reason == "missing-sender" or reason in REFUSALS:
-            return (not self.inputs.senders[record]) == (reason not in REFUSALS)
+            return (self.inputs.senders[record] is None) == (reason not in REFUSALS)
         return reason_fits(self.nodes, reason, wanted, names(handles))
 
     def _read_undelivered(self) -> None:
@@ -166,7 +166,8 @@ class _Judge(Evidence):
             known = reached.setdefault((inputs.partition[record], inputs.senders[record]), set())
             if inputs.message[record] >= 0:
                 got = self.deliveries.copies.of(inputs.message[record])
-                known.update(got, self.undelivered.get(record, ()), handles)
+                named = (*got, *self.undelivered.get(record, ()), *handles)
+                known.update(name for name in named if name[:1] == b"@")  # a peer is no handle
             elif record in self.bad and wanted and b"" not in wanted:
                 self._judge_bad(record, [n for n in wanted if n[:1] == b"@"] + [*handles], known)
 
