@@ -191,7 +191,7 @@ def _passed(channel: Channel, command: ChannelCommand, now_ms: int) -> Answer:
     if isinstance(stop, Refusal):
         return Answer(refused=stop)
     held, first = bool(channel.held), channel.frontier
-    settles = channel.start == NONE and (held or command.op is Op.SEED)
+    settles = channel.start == NONE and (held or stop > first or command.op is Op.SEED)
     if settles:
         first = min(stop, first) if held else stop
     elif stop == first:

@@ -320,7 +320,8 @@ class NaiveChannels(NaiveAsking):
         if new:
             c = self.blank(0, max(self.clock, self.born_after.get(key, 0)))
         stop, lowest = place, min(c["held"], default=c["frontier"])
-        settles = c["start"] is None and bool(c["held"] or op == "seed")
+        is_named = place is not None and place > c["frontier"]
+        settles = c["start"] is None and bool(c["held"] or op == "seed" or is_named)
         if place is None:
             stop = lowest
         elif self.cycle and not new:

@@ -213,6 +213,21 @@ def test_a_seed_begins_a_channel_that_settles():
     assert runner.others[-1] == ("started", b"more", 0, 3)
 
 
+def test_a_skip_gives_up_nothing_where_the_first_label_is_not_known():
+    """A channel that got records without a label only has no missing ones: it begins there."""
+    runner = Runner(Rules(LinearLabels(), settle_ms=10, pass_unlabelled=True))
+    runner.batch(5, [(n, key, None, None, False) for n, key in enumerate((b"k", b"l"))])
+    skips = [
+        ChannelCommand(Op.SKIP, key, label=label) for key, label in ((b"k", b"3"), (b"l", None))
+    ]
+    runner.batch(6, [(2, b"k", b"0", None, False), (3, b"k", b"3", None, False)], skips)
+    runner.batch(16, [])
+    assert runner.answers == [(1, 0, None), (0, 0, None)]
+    assert (runner.gaps, runner.others) == ([], [("started", b"k", 0, 3)])
+    assert [row for _, _, row, _ in runner.out] == [0, 1, 3]
+    assert runner.rejects == [(2, "late")]
+
+
 def test_a_channel_that_settles_takes_labels_at_both_ends():
     """All but the last number, behind which no frontier could be."""
     last = 2**63 - 1
