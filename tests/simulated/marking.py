@@ -19,7 +19,9 @@ NAMING = {"channel": of_channel, "group": of_group, "multicast": of_multicast}
 def mark_faults(history, records):
     """What `sequencer verify` finds of progress marks."""
     plan = history.pipeline.plan
-    found = Marks(plan.headers.prefix, NAMING[plan.discipline], first=plan.delivery == "at-least-once")
+    found = Marks(
+        plan.headers.prefix, NAMING[plan.discipline], first=plan.delivery == "at-least-once"
+    )
     found.read(records[PROGRESS], {place: log.end for place, log in history.kafka.logs.items()})
     for _ in found.taken(records["out"]):
         pass
