@@ -114,6 +114,8 @@ class Pipeline:
             accept_repeats=self.accept_repeats and self.starts == 0,
             accept_lost_input=self.accept_lost_input and self.starts == 0,
         )
+        if self._claim is not None:  # a move that closed the checkpoint meanwhile held it before
+            self.checkpoint.require_here()
         for name in self.checkpoint.remove_damaged_figures():
             self.say(
                 f"{self.name}: {name} was damaged, and is removed: it has only figures, which are "

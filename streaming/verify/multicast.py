@@ -128,7 +128,7 @@ class _Judge(Evidence):
         (there, value), (_, handles) = self.inputs.headers[record]
         wanted = names(value) if there else ()
         if reason == "missing-sender" or reason in REFUSALS:
-            return (not self.inputs.senders[record]) == (reason not in REFUSALS)
+            return (self.inputs.senders[record] is None) == (reason not in REFUSALS)
         return reason_fits(self.nodes, reason, wanted, names(handles))
 
     def _read_undelivered(self) -> None:

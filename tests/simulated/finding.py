@@ -11,6 +11,7 @@ from tests.simulated import (
     planted_reading,
     planted_refusing,
     planted_starts,
+    planted_uses,
     planted_writing,
 )
 from tests.simulated.planting import AIMS, PLANTS, planted
@@ -23,6 +24,7 @@ ALL = (
     planted_reading,
     planted_refusing,
     planted_starts,
+    planted_uses,
     planted_writing,
 )
 """Modules whose plants are among `PLANTS`."""

@@ -12,14 +12,19 @@ from streaming.arrow.schemas import RECORD
 from streaming.disciplines.plan import BatchContext
 from streaming.sink.sink import Sink
 from streaming.source.reader import rows_of_share
-from tests.simulated.attempts import run_stage
+from tests.simulated.attempts import TaskFailed, run_stage
 from tests.simulated.disk import LOST_SHARE
 from tests.simulated.group_state import GroupState
 from tests.simulated.world import Pipe, wait
 
 
 class Frame:
-    """What foreachBatch gets: a batch that runs when it is collected."""
+    """What foreachBatch gets: a batch that runs when it is collected.
+
+    ``wakes``: every shard is stepped, also without records (`reader.Ticks`).
+    """
+
+    wakes = False
 
     def __init__(self, driver, plan, source, batch, now_ms):
         self.driver, self.service, self.plan = driver, driver.service, plan
@@ -39,6 +44,15 @@ class Frame:
 
         ``names``: of the states in which its last run ended, by partition.
         """
+        try:
+            return self._run()
+        except TaskFailed as failed:  # Spark gives its text, in which the service finds the cause
+            cause = failed.__cause__
+            if self.service.registry is None or cause is None:
+                raise
+        raise cause
+
+    def _run(self):
         driver = self.driver
         self.reads = [partial(self._begin_reading, share) for share in self.rows.shares]
         self.packs = [[pack] for pack in run_stage(driver, self.reads)]
@@ -57,6 +71,8 @@ class Frame:
         rows = [row for some in self.packs for packs in some for row in packs]
         if self.rows.here is not None:
             rows = [(key, self.rows.here) for keys in self.service.keys.values() for key in keys]
+        if self.wakes:
+            rows += [(key, b"") for keys in self.service.keys.values() for key in keys]
         self.driver.world.rng.shuffle(rows)
         self.given = rows
 
@@ -73,12 +89,21 @@ class Frame:
         return is_lost
 
     def _read(self, share):
-        packs = rows_of_share(share, self.inputs, RECORD, self.service.making)
+        packs = rows_of_share(share, self.inputs, RECORD, self._made)
         return [(r["shard"], r["rows"]) for pack in packs for r in pack.to_pylist()]
+
+    def _made(self, table):
+        """Make packs of records; what makes them has the batch's context."""
+        before = TaskContext.get()
+        TaskContext._setTaskContext(self.task)
+        try:
+            return self.service.making(table)
+        finally:
+            TaskContext._setTaskContext(before)
 
     def _pack(self, share):
         """What an operator reads itself, which may wait; then it has the batch's context again."""
-        yield from rows_of_share(share, self.inputs, RECORD, self.service.making)
+        yield from rows_of_share(share, self.inputs, RECORD, self._made)
         TaskContext._setTaskContext(self.task)
 
     def _begin(self, partition):

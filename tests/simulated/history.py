@@ -10,7 +10,7 @@ from functools import partial
 from streaming.source.positions import Log as Was
 from streaming.source.positions import begin_of, logs_in, offsets_in
 from streaming.wire.topology import id_text
-from tests.simulated import kinds, long_lives
+from tests.simulated import kinds, long_lives, moves, uses
 from tests.simulated.faults import FAULTS
 from tests.simulated.kafka import NOTHING_KNOWN, Kafka
 from tests.simulated.marking import PROGRESS
@@ -55,6 +55,8 @@ ALL_FAULTS = FAULTS + OUTAGES + ZOMBIES
 def refuses(seed, aim):
     """Whether Kafka refuses some records in a seed's history."""
     is_late = seed >= kinds.BESIDE_REFUSALS_FROM
+    if seed >= uses.FROM:
+        return uses.drawn(seed, aim).refuses or aim.refuses
     return REFUSING_FROM <= seed < kinds.FROM or is_late or aim.refuses
 
 
@@ -70,18 +72,22 @@ class History:
     copy = None
 
     def __init__(self, seed, folder, *, keep=None, aim=ANY):
-        self.seed, self.world = seed, World(seed)
+        self.seed, self.root, self.world = seed, folder, World(seed)
         rng, setting = self.world.rng, random.Random(seed)
         self.refuses = refuses(seed, aim)
+        self.uses = uses.drawn(seed, aim)
         repeats_deliveries = seed >= REPEATING_FROM and not self.refuses
+        if self.uses:
+            repeats_deliveries = self.uses.repeats and not aim.folder
         spans = REFUSING_SPANS if self.refuses else SHORT_SPANS if seed >= SHORT_FROM else SPANS
         self.span = setting.choice(spans)
         self.kinds = kinds.drawn(seed, aim.kind)
         drawn = setting.choice(sorted(PIPELINES | OTHERS)) if self.refuses else None
+        drawn = self.uses.pipeline if self.uses else drawn
         aimed = aim.pipeline or drawn or (kinds.CHANGING if self.kinds.rules else None)
         if aimed == "split":  # an output for each subscriber has no marks
             self.kinds = replace(self.kinds, marks=False)
-        more = {**MORE_TOPICS, **kinds.TOPICS}.get(aimed, {})
+        more = {**MORE_TOPICS, **kinds.TOPICS, **uses.TOPICS}.get(aimed, {})
         more = {**more, PROGRESS: 1} if self.kinds.marks else more
         self.kafka = Kafka(self.world, {**TOPICS, **more})
         self.discipline = rng.choice(sorted(PIPELINES)) if drawn is None else drawn
@@ -91,11 +97,35 @@ class History:
             lockable, synced = aim.folder, True
         synced = synced or repeats_deliveries
         self.storage = Storage(self.world, folder, lockable=lockable, synced=synced)
-        self.pipeline = {**PIPELINES, **OTHERS, **kinds.PIPELINES}[self.discipline](
-            rng, folder if lockable else "", self.span
-        )
-        if self.kinds.forgotten_ms is not None:
+        self.pipeline = {**PIPELINES, **OTHERS, **kinds.PIPELINES, **uses.PIPELINES}[
+            self.discipline
+        ](rng, folder if lockable else "", self.span)
+        if self.kinds.forgotten_ms is not None and not uses.takes_long(self):
             kinds.forget(self.pipeline, self.kinds.forgotten_ms)
+        self._say_how(folder, aim, setting, synced=synced)
+        lives = long_lives.drawn(seed) if self.uses is None or self.uses.lives else None
+        long_lives.vary(self.pipeline, lives)
+        if repeats_deliveries:
+            deliver_at_least_once(self.pipeline)
+        if self.refuses:
+            refuse_some(self.pipeline, self.kafka, setting)
+        if repeats_deliveries and self.refuses:
+            uses.judge_deliveries(self.pipeline)
+        self.service = Service(self.world, self.kafka, self.pipeline, self.storage)
+        self.service.tries = self.kinds.tries
+        self._let_send(transactional=rng.random() < 0.3)
+        self.lives = long_lives.prepare(self, lives)
+        if self.uses:
+            self.lives = moves.prepare(self, self.lives)
+        faults = self._drawn(aim, rng, setting)
+        self.faults = [each for n, each in enumerate(faults) if keep is None or n in keep]
+        self.healed = self.finished = False
+        self.heal_at = self.span + HEALED_SECONDS
+        self.may_end, self.must_end = set(), ""
+        self.copies, self.repeats, self.forgotten = 0, False, set()
+
+    def _say_how(self, folder, aim, setting, *, synced):
+        """Have plans and checkpoint be as the seed, or what is aimed at, says."""
         part = aim.part or setting.choice(PARTS)
         new = {"part_records_max": part, "sync": synced}
         new |= {"progress": PROGRESS} if self.kinds.marks else {}
@@ -104,37 +134,26 @@ class History:
         self.pipeline.others = [replace(each, **new) for each in self.pipeline.others]
         self.storage.retained = self.kinds.retained
         self.storage.takes_decisions = self.kinds.decisions
-        lives = long_lives.drawn(seed)
-        long_lives.vary(self.pipeline, lives)
-        if repeats_deliveries:
-            deliver_at_least_once(self.pipeline)
-        if self.refuses:
-            refuse_some(self.pipeline, self.kafka, setting)
-        self.service = Service(self.world, self.kafka, self.pipeline, self.storage)
-        self.service.tries = self.kinds.tries
-        transactional = rng.random() < 0.3
+
+    def _let_send(self, *, transactional):
+        """Have users send what they send."""
         for moment, topic, partition, records in self.pipeline.sends:
             for transaction in ((1, False), (2, True)) if transactional else (None,):
                 send = partial(self._send, topic, partition, records, transaction)
                 self.world.at(moment, send)
-        self.lives = long_lives.prepare(self, lives)
-        faults = self._drawn(aim, rng, setting)
-        self.faults = [each for n, each in enumerate(faults) if keep is None or n in keep]
-        self.healed = self.finished = False
-        self.heal_at = self.span + HEALED_SECONDS
-        self.may_end, self.must_end = set(), ""
-        self.copies, self.repeats, self.forgotten = 0, False, set()
 
     def _drawn(self, aim, rng, setting):
         """The faults that come, with their moments."""
         count = rng.choice([1, 2, 3, 5, 8] if self.seed >= REFUSING_FROM else [0, 1, 2, 3, 5])
         some = FAULTS if setting.random() < 0.5 else ALL_FAULTS
-        if self.pipeline.plan.delivery == "at-least-once":
+        is_repeating = self.pipeline.plan.delivery == "at-least-once"
+        if is_repeating:
             some = tuple(each for each in some if each not in UNNOTICED)
-        some += REFUSALS if self.refuses else ()
+        some += REFUSALS if self.refuses and not is_repeating else ()
         some += kinds.KINDS if self.kinds != kinds.Kinds() else ()
-        some = long_lives.fitting(some, self.lives) + self.lives * 2
+        some = moves.fitting(long_lives.fitting(some, self.lives), self.lives) + self.lives * 2
         faults = [(rng.random() * self.span, rng.choice(some)(self, rng)) for _ in range(count)]
+        faults += moves.surely(self, rng)
         if not any(re.search(aim.faults, text) for _, (text, _) in faults or [(0, ("", None))]):
             faults.append(self._aimed(aim.faults, rng))
         return faults
@@ -156,7 +175,8 @@ class History:
             self.world.at(moment, partial(self._happen, text, act))
         self.world.at(self.heal_at, self._heal)
         try:
-            with simulated_time(self.world), simulated_disk(self.storage):
+            beside = moves.beside(self)
+            with simulated_time(self.world), simulated_disk(self.storage), beside:
                 self.world.run(self._over)
                 self.finished = self._done()
                 self.copies = len(self.service.working())
@@ -289,7 +309,7 @@ class History:
             return False  # a transaction's markers are still on their way
         if storage.offsets[storage.done()] == TORN:
             return False
-        if self.pipeline.ends and storage.waits(WAITING_MS):
+        if (self.pipeline.ends or self.pipeline.settles) and storage.waits(WAITING_MS):
             return False
         end, _ = storage.offsets[storage.done()]
         return all(

@@ -71,6 +71,11 @@ class Log:
             self.lost.append(entry)
             self.first = entry.last + 1
 
+    def forget_before(self, offset):
+        """Begin at an offset that is decided, as somebody asks for."""
+        self.delete_before(offset)
+        self.first = max(self.first, min(offset, self.decided))
+
     def cut_back(self, offset, read):
         """Lose what lies from an offset on, as in an unclean election.
 

@@ -13,16 +13,15 @@ from tests.simulated.world import current, wait
 
 PROGRESS = "progress"
 """Their topic."""
-NAMING = {
-    **dict.fromkeys(("channel", "asking", "changing"), of_channel),
-    **dict.fromkeys(("group", "network"), of_group),
-    **dict.fromkeys(("multicast", "clock", "counter"), of_multicast),
-}
+NAMING = {"channel": of_channel, "group": of_group, "multicast": of_multicast}
 
 
 def mark_faults(history, records):
     """What `sequencer verify` finds of progress marks."""
-    found = Marks("", NAMING[history.discipline], first=False)
+    plan = history.pipeline.plan
+    found = Marks(
+        plan.headers.prefix, NAMING[plan.discipline], first=plan.delivery == "at-least-once"
+    )
     found.read(records[PROGRESS], {place: log.end for place, log in history.kafka.logs.items()})
     for _ in found.taken(records["out"]):
         pass

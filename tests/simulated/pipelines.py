@@ -47,8 +47,9 @@ class Pipeline:
     """One pipeline; ``sends`` are (moment, topic, partition, records) in the order of each partition.
 
     ``faults_of(records, finished)`` judges the committed records of the topics by name. ``ends``:
-    nothing waits for ever, so at the end each message is delivered or rejected. ``others``: plans that
-    a start may have instead.
+    nothing waits for ever, so at the end each message is delivered or rejected. ``settles``: what
+    waits for a time is done at the end. ``by_schema``: labels are in values, which a registry has
+    the schemas of. ``others``: plans that a start may have instead.
     """
 
     plan: object
@@ -57,6 +58,8 @@ class Pipeline:
     sends: list
     faults_of: object
     ends: bool = False
+    settles: bool = False
+    by_schema: bool = False
     outputs: tuple = ("out",)
     others: list = field(default_factory=list)
 
@@ -251,12 +254,14 @@ def judged(judge_topics, settings, records, finished):
 def deliver_at_least_once(pipeline):
     """Have a pipeline write without transactions; repeats are allowed then."""
     pipeline.plan = replace(pipeline.plan, delivery="at-least-once")
-    if pipeline.plan.discipline == "channel":
-        pipeline.faults_of = partial(verified_channels, repeats=True)
-    else:
-        judge_topics, settings = pipeline.faults_of.args
+    pipeline.others = [replace(each, delivery="at-least-once") for each in pipeline.others]
+    made = pipeline.faults_of
+    if isinstance(made, partial) and made.args:
+        *others, settings = made.args
         settings = replace(settings, repeats_allowed=True)
-        pipeline.faults_of = partial(judged, judge_topics, settings)
+        pipeline.faults_of = partial(made.func, *others, settings)
+    else:
+        pipeline.faults_of = partial(verified_channels, repeats=True)
 
 
 OTHERS = {"asking": asking, "split": split}

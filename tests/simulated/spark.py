@@ -13,7 +13,7 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.exchange import ExchangeOperator
 from streaming.disciplines.source import Limits, Reading
 from streaming.disciplines.state_keys import shard_keys
-from streaming.errors import Fenced, JobFailed, SequencerError
+from streaming.errors import Fenced, GapTimeout, JobFailed, SequencerError
 from streaming.service.histories import settle_alone
 from streaming.service.marks import MarksWriter
 from streaming.service.progress import Progress
@@ -26,11 +26,14 @@ from streaming.source.reader import Inputs, KafkaReader
 from streaming.spark.failures import as_sequencer_error
 from tests.simulated.attempts import LEFT_SECONDS
 from tests.simulated.frames import Frame
+from tests.simulated.registry import Stopping
 from tests.simulated.world import BEGAN_MS, Process, wait
 
 PLANNING_SECONDS = 0.05
 RESTART_SECONDS = 2.0
+STOPPED_SECONDS = 0.05
 TICK_SECONDS = 2.0
+WAKING_BATCHES = 2
 TRIGGER_SECONDS = 0.2
 REPEATS, LOST = "repeats", "lost input"
 MISTAKES = (AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
@@ -45,9 +48,14 @@ class Service:
     start is given, as to repeats and lost input; it is given them again where it does not get far.
     ``surprises``: what no program that is right raises. ``tries``: how often a task may fail.
     ``ticks``: how many batches a query begins with at once, whether or not it has something to read.
+    ``wakes``: whether all shards are stepped in a query's first batches (`reader.Ticks`).
+    ``stopped``: whoever starts it waits. ``at_done``: called with where each batch began.
+    ``registry``: of schemas, None where values need none.
     """
 
     tries = 1
+    wakes = stopped = False
+    at_done = registry = None
     driver = ended = first_failure = None
     batches = starts = restarts = 0
     clock_s = 0.0
@@ -56,20 +64,17 @@ class Service:
     accepts = frozenset()
 
     def __init__(self, world, kafka, pipeline, storage):
-        self.world, self.kafka, self.plan = world, kafka, pipeline.plan
-        self.plans = [pipeline.plan, *pipeline.others]
-        self.making, self.operator = pipeline.making, pipeline.operator
-        self.storage, plan = storage, self.plan
-        self.reads_itself = not issubclass(self.operator, ExchangeOperator)
+        self.world, self.kafka = world, kafka
+        self.storage = storage
         self.newcomers, self.surprises = [], []
-        self.keys = {
-            partition: sorted(
-                key
-                for shard, key in enumerate(shard_keys(plan.shards, plan.state_partitions))
-                if shard % plan.state_partitions == partition
-            )
-            for partition in range(plan.state_partitions)
-        }
+        self.take(pipeline)
+
+    def take(self, pipeline):
+        """Start with this pipeline from now on."""
+        self.plan, self.plans = pipeline.plan, [pipeline.plan, *pipeline.others]
+        self.making, self.operator = pipeline.making, pipeline.operator
+        self.reads_itself = not issubclass(self.operator, ExchangeOperator)
+        self.keys = keys_of(self.plan)
 
     def plan_of_now(self):
         """What the file says when a query starts; rules may be others than before."""
@@ -77,16 +82,28 @@ class Service:
 
     def start(self):
         """Begin with a driver; another one takes its place when it dies."""
+        if self.stopped:
+            return
         self.starts += 1
         self.driver = Driver(self, self.starts)
 
     def restart(self):
         """Begin with another driver in the place of one that died."""
+        if self.stopped:
+            self.world.at(STOPPED_SECONDS, self.restart)
+            return
         self.restarts -= 1
         self.start()
 
     def end(self, failure):
-        """One driver ends for good; where another works, the service does not."""
+        """One driver ends for good; where another works, the service does not.
+
+        Somebody starts it again where a gap was waited for in vain.
+        """
+        if isinstance(failure, GapTimeout):
+            self.restarts += 1
+            self.world.at(self.restart_seconds, self.restart)
+            return
         if self.first_failure is None or isinstance(self.first_failure, Fenced):
             self.first_failure = failure
         self.ended = None if self.works() else self.first_failure
@@ -193,7 +210,10 @@ class Driver(Process):
         )
         if plan.progress:
             self._mark(plan, progress)
-        carrier = Carrier(plan, progress, storage, self._note, self.claim)
+        registry = self.service.registry
+        carrier = Carrier(plan, progress, storage, self._note, self.claim, registry)
+        if registry is not None:
+            carrier._schemas._stopping = Stopping()
         carrier.begin(storage.name_query(f"query-{self.service.starts}"))
         return carrier
 
@@ -224,6 +244,7 @@ class Driver(Process):
         batch, start = self._next_batch()
         start = reader.first() if start is None else start
         idle_since, wakes_until = self.world.now, batch + self.service.ticks
+        waking_until = batch + (WAKING_BATCHES if self.service.wakes else 0)
         while True:
             if batch not in storage.offsets:
                 wait(TRIGGER_SECONDS)
@@ -240,6 +261,7 @@ class Driver(Process):
                 keys=keys if (batch + self.service.starts) % 2 else ()
             )
             frame = Frame(self, plan, (reader.rows(start, end), inputs), batch, now_ms)
+            frame.wakes = batch < waking_until
             try:
                 carrier(frame, batch)
             except BatchFailed as failed:
@@ -247,6 +269,8 @@ class Driver(Process):
             storage.note(carrier.progress)
             storage.log_commit(batch, frame.names)
             self.service.batches += 1
+            if self.service.at_done is not None:
+                self.service.at_done(self, start)
             batch, start = batch + 1, end
 
     def _next_batch(self):
@@ -288,6 +312,17 @@ class Driver(Process):
         task.waiters.append(lambda: setattr(worker, "busy", False))
         task.worker = worker
         return task
+
+
+def keys_of(plan):
+    """The state keys of each state partition."""
+    keys = shard_keys(plan.shards, plan.state_partitions)
+    return {
+        partition: sorted(
+            key for shard, key in enumerate(keys) if shard % plan.state_partitions == partition
+        )
+        for partition in range(plan.state_partitions)
+    }
 
 
 def _surprises(error):

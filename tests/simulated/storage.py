@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import math
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
+from streaming.arrow.totals import Totals
 from streaming.disciplines.channels import shard_files
 from streaming.errors import JobFailed, SequencerError, StorageUnavailable
 from tests.simulated.disk import LOST_SHARE, Disk
@@ -124,6 +126,11 @@ class Storage:
             if self.synced:
                 wait(self.world.rng.expovariate(1 / self.syncing_s))
             self._sync("decisions")
+
+    def status(self):
+        """The status, as far as it has the counts of shards; empty where none was written."""
+        shards = {s: asdict(Totals.from_json(text)) for s, text in self.totals.items()}
+        return {"shards": shards} if self.noted >= 0 else {}
 
     def note(self, progress):
         """Write the status: figures of shards, and the batch that they are of."""
@@ -306,6 +313,15 @@ class Storage:
             self.disk.put_back(files)
 
         return restore
+
+    def move_to(self, folder):
+        """Go on in another folder, in which files of held records were written meanwhile."""
+        before, self.folder = self.disk, Path(folder)
+        self.disk = Disk(self.folder)
+        self.disk.contents = before.contents
+        self.disk.names = {
+            path: some for path, some in before.names.items() if path.is_relative_to(folder)
+        }
 
     def copy_to(self, other):
         """Make another one what this one is now."""

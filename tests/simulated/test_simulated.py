@@ -82,6 +82,21 @@ def test_a_copy_of_the_checkpoint_delivers_nothing_again(seed):
     assert history.copy is not None
 
 
+@pytest.mark.parametrize("seed", [8000000, 8000001, 8000005, 8002041, 8002124])
+def test_pipelines_with_any_rules_and_commands_whose_state_is_moved(seed):
+    """8002124: a skip of a channel whose first label is not known."""
+    faults, history = run(seed)
+    assert not faults, "\n".join([*history.world.log, *faults])
+    assert history.finished
+
+
+@pytest.mark.parametrize("seed", range(8000100, 8000104))
+@pytest.mark.parametrize("pipeline", ["ruled", "joined network", "owned"])
+def test_a_state_that_is_moved_goes_on(pipeline, seed):
+    faults, history = run(seed, aim=Aim(pipeline=pipeline, faults="the state is moved"))
+    assert not faults, "\n".join([*history.world.log, *faults])
+
+
 def test_a_seed_decides_all_that_happens():
     again = [run(7) for _ in range(2)]
     assert len({tuple(history.world.log) for _, history in again}) == 1

@@ -7,7 +7,7 @@ import pytest
 
 from streaming.config import parse_config
 from streaming.disciplines.state_row import STATE_FORMAT
-from streaming.errors import StorageUnavailable
+from streaming.errors import ConfigError, StorageUnavailable
 from streaming.service import pipeline
 from streaming.service.pipeline import Pipeline
 
@@ -59,3 +59,18 @@ def test_the_query_is_started_last(mine):
     mine.start()
     assert mine.steps[-2:] == ["MarksWriter", "start"]
     assert mine.starts == 1
+
+
+def test_no_query_runs_on_a_checkpoint_that_was_moved_while_the_start_took_it(mine, monkeypatch):
+    """On an object store no lock keeps a start away: it may have looked before the move ended."""
+    mine.checkpoint.lockable = False
+    monkeypatch.setattr(pipeline, "Claim", MagicMock())
+    closed = MagicMock(side_effect=ConfigError("The state of pipeline p was moved."))
+
+    def settle(*_args, **_more):
+        mine.checkpoint.require_here = closed  # `sequencer rescale` held the claim until now
+
+    monkeypatch.setattr(pipeline, "settle_alone", settle)
+    with pytest.raises(ConfigError, match="was moved"):
+        mine.start()
+    assert "start" not in mine.steps

@@ -4,7 +4,7 @@ import pytest
 
 from streaming.verify.accounts import Settings
 from streaming.verify.multicast import judge
-from tests.streaming.verify.multicast_worlds import random_multicasts
+from tests.streaming.verify.multicast_worlds import Multicasts, random_multicasts
 from tests.streaming.verify.worlds import material_for, settings_for
 
 
@@ -17,3 +17,31 @@ def test_right_histories_have_no_fault(seed, order):
     assert verdict.good, verdict.faults[:3]
     assert verdict.looked_at["deliveries"] == len(material.outputs)
     assert verdict.looked_at["held"] == verdict.looked_at["unanswered"] == 0
+
+
+@pytest.mark.parametrize(
+    ("sender", "reason", "faults"),
+    [
+        (b"", "refused", {}),
+        (b"", "missing-sender", {"wrong-reason": 1}),
+        (None, "missing-sender", {}),
+        (None, "too-large", {"wrong-reason": 1}),
+    ],
+)
+def test_a_sender_may_have_an_empty_name(sender, reason, faults):
+    world = Multicasts(1)
+    record = world.topics.put("in", 0, 1000, sender, b"v", [("to", b"p1")])
+    world.reject(record, reason)
+    verdict = judge(settings_for(Settings, world), material_for(world))
+    assert verdict.counts == faults
+
+
+@pytest.mark.parametrize(("handles", "faults"), [(b"p1", {}), (b"@n1", {"wrong-reason": 1})])
+def test_a_peer_that_was_reached_is_no_handle(handles, faults):
+    world = Multicasts(1)
+    world.do({"op": "create-node", "node": "n1", "owner": "p2"})
+    world.send(b"p9", b"p1,@n1", ..., b"v")
+    record = world.topics.put("in", 0, 1000, b"p9", b"w", [("to", b"@n1"), ("handles", handles)])
+    world.reject(record, "bad-destination")
+    verdict = judge(settings_for(Settings, world), material_for(world))
+    assert verdict.counts == faults
