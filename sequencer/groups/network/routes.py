@@ -287,9 +287,12 @@ class Directory:
         }
         for _, view in sorted(self.views.items()):
             for line, members in enumerate(view.groups.values(), view.first_line):
-                if not part_of.keys().isdisjoint(members):
-                    for at in {part_of[member] for member in members if member in part_of}:
-                        before[at].append(line)
+                if part_of.keys().isdisjoint(members):
+                    continue
+                mixed = len(parts) > 1
+                found = {part_of[each] for each in members if each in part_of} if mixed else {0}
+                for at in found:
+                    before[at].append(line)
         return before
 
 

@@ -34,8 +34,11 @@ class NetworkPlan(ExchangePlan):
     notices: bool = False
 
     def identifying(self) -> tuple[str, ...]:
-        """Return the headers that name a message of a group, and a notice."""
-        return _identifying(self)
+        """Return the headers that name a message of a group, and a notice.
+
+        Also without ``notices``: those of changes before this was switched off may still wait.
+        """
+        return _identifying(self, notices=True)
 
     def message_of(self, name: Name) -> tuple[Name, str]:
         """Return group, version and number, or a notice's detail; the key is the subscriber."""
@@ -60,16 +63,16 @@ class BatchPlan(BroadcastPlan):
 
     def identifying(self) -> tuple[str, ...]:
         """Return the headers that name a message of a group, and a notice."""
-        return _identifying(self)
+        return _identifying(self, notices=self.notices)
 
     def message_of(self, name: Name) -> tuple[Name, str]:
         """Return group, version and number, or a notice's detail; the key is the subscriber."""
         return _message_of(name)
 
 
-def _identifying(plan: NetworkPlan | BatchPlan) -> tuple[str, ...]:
+def _identifying(plan: NetworkPlan | BatchPlan, *, notices: bool) -> tuple[str, ...]:
     message = ("group", plan.headers("group-version"), plan.headers("group-sequence"))
-    return (*message, plan.headers("detail")) if plan.notices else message
+    return (*message, plan.headers("detail")) if notices else message
 
 
 def _message_of(name: Name) -> tuple[Name, str]:

@@ -4,6 +4,7 @@ import base64
 import json
 import random
 from collections import Counter, defaultdict
+from dataclasses import replace
 from zlib import crc32
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 from streaming.arrow import payload
 from streaming.arrow.schemas import RECORD
 from streaming.arrow.totals import Totals
+from streaming.disciplines.groups.network.core import NetworkOperator
 from streaming.disciplines.inquiries import Decider, Inquiries
 from streaming.disciplines.refused import Refused
 from streaming.disciplines.undelivered import LeavingOut
@@ -261,6 +263,20 @@ def test_a_message_that_very_many_do_not_get(home, monkeypatch):
     ((topic, table),) = said.writes
     (reject,) = table.to_pylist()
     assert (topic, reject["reject-detail"], reject["value"]) == ("rejects", "said", b"v0")
+
+
+@pytest.mark.parametrize("seed", [4, 14])
+def test_a_notice_that_waits_while_notices_are_switched_off_may_be_refused(seed):
+    floor = refusing("network", seed, lambda *_: False)
+    while not any(core.waiting for core in floor.cores()):
+        floor.batch()
+    floor.plan = replace(floor.plan, notices=False)
+    floor.operator = NetworkOperator(floor.plan)
+    floor.choose = lambda _, record: is_notice(record)
+    floor.run()
+    events = [json.loads(record.value) for record in floor.topics.all("events")]
+    told = sum(each["event"] == "undelivered" for each in events)
+    assert told == len(floor.refused) > 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
