@@ -100,7 +100,8 @@ def _take(
     if rules.pass_unlabelled:
         alive, passes = np.flatnonzero(reasons >= PASSES), np.flatnonzero(reasons == PASSES)
         passing = Passing(passes + held_count, codes[passes])
-    _begin_new(table, codes[alive], epoch[alive], now_ms)
+    begins = alive[epoch[alive] >= 0]
+    _begin_new(table, codes[begins], epoch[begins], now_ms)
     fin = arrivals.fin[good]
     table.find_bases(rules, code, in_cycle[good], state.held.channel)
     position, unusual_row = _positions(table, code, in_cycle[good], epoch[good], fin, state, rules)

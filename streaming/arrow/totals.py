@@ -45,8 +45,8 @@ class Totals:
     ``in_transit``: the number of messages that the batch sent to other shards, and the least record
     time among their contents.
 
-    ``expected``: the number of deliveries that the batch's records will have, from shards that send
-    records to others first; None: ``delivered`` counts them at once.
+    ``expected``: the number of the batch's messages and of the deliveries that they will have, from
+    shards that send messages to others first; None: ``delivered`` counts them at once.
 
     Two are for progress marks alone, in ms. ``read_ms``: the largest record time read, by
     `topic/partition`. ``oldest_ms``: the least record time held or in transit, by output partition
@@ -76,7 +76,7 @@ class Totals:
     oldest_ms: dict[str, int] | None = None
     read: int = 0
     in_transit: list[int] = field(default_factory=list)
-    expected: int | None = None
+    expected: list[int] | None = None
     due_ms: int | None = None
     parts: list[dict[str, Any]] = field(default_factory=list)
     answers: list[dict[str, Any]] = field(default_factory=list)
@@ -133,10 +133,10 @@ class Totals:
         return cls(**counts)
 
 
-def expected_in(news: Iterable[Totals]) -> int | None:
-    """Return the number of deliveries that a batch's records will have; None if it is not given."""
+def expected_in(news: Iterable[Totals]) -> tuple[int, int] | None:
+    """Return a batch's messages and the deliveries that they will have; None if not given."""
     known = [each.expected for each in news if each.expected is not None]
-    return sum(known) if known else None
+    return (sum(each[0] for each in known), sum(each[1] for each in known)) if known else None
 
 
 def _least(parts: list[dict[str, int] | None]) -> dict[str, int] | None:

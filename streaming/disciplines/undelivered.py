@@ -82,7 +82,11 @@ class LeavingOut:
 
     def __init__(self, refused: Refused, plan: Plan) -> None:
         self.refused, self.plan = refused, plan
-        self.named: Mapping[Name, Why] = refused.deliveries
+        # In findings of before a name may lack the last headers, which were not there then.
+        empty = (None,) * (1 + len(plan.identifying()))
+        self.named: Mapping[Name, Why] = {
+            (*name, *empty[len(name) :]): why for name, why in refused.deliveries.items()
+        }
         self.keys = pa.array({_key(name) for name in self.named}, pa.binary())
         self.counts: Counter[bytes] = Counter()
         self.dropped: list[Name] = []

@@ -92,7 +92,7 @@ class Decisions:
         self.entries: list[tuple[int, Values]] = [tuple(each) for each in kept.get("standing", [])]
         self.renewals: list[tuple[int, int]] = [tuple(each) for each in kept.get("renewals", [])]
         self.found: tuple[int, str, Values] = tuple(kept.get("found", (-1, "", {})))
-        self.schemas: dict[str, str] = kept.get("schemas", {})
+        self.schemas: dict[str, str] = dict(kept.get("schemas", {}))
         self.peak_ms: int = kept.get("peak_ms", 0)
         self.before: str = kept.get("before", "")
         self._entry = (-1, b"")

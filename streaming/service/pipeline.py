@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from streaming.service.log_lines import WAITING_MAX, say_waiting
 from streaming.service.marks import MarksWriter
 from streaming.service.offsets import Through, TransitCleaner
 from streaming.service.planning import kept_partitions, make_plan, shards, state_partitions
-from streaming.service.progress import Progress, shards_in
+from streaming.service.progress import Progress, shards_in, status_of
 from streaming.service.query import Carrier, build
 from streaming.service.speed import Speed
 from streaming.settings.values import SUBSCRIBER
@@ -343,6 +343,6 @@ class Pipeline:
                 "batch_ms": progress.batch_ms,
                 "waits_for": progress.waits_for,
                 "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                "shards": {str(shard): asdict(totals) for shard, totals in progress.shards.items()},
+                "shards": status_of(progress.shards),
             }
         )

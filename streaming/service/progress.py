@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from streaming.arrow.totals import Totals
@@ -81,15 +82,29 @@ class Progress:
             known.append(self.transit_ms)
         self.transit_ms = min(known, default=None)
 
-    def measure(self, before: tuple[int, int], seconds: float, expected: int | None) -> None:
-        """Note a batch's time, and deliveries for each record (`Totals`); earlier count less."""
+    def measure(
+        self, before: tuple[int, int], seconds: float, expected: tuple[int, int] | None
+    ) -> None:
+        """Note a batch's time, and deliveries for each record (`Totals`); earlier count less.
+
+        After a damaged status a shard's counts are of all batches so far; ``expected`` is not.
+        """
         seen, delivered = (after - was for after, was in zip(self.counts(), before, strict=True))
-        delivered = delivered if expected is None else expected
         if seen > 0:
             self.last_records, self.last_seconds = seen, max(seconds, 1e-9)
-            self.copies = max(delivered / seen, self.copies / 2)
+        messages, deliveries = (seen, delivered) if expected is None else expected
+        if messages > 0:
+            self.copies = max(deliveries / messages, self.copies / 2)
 
 
 def shards_in(status: dict[str, Any]) -> dict[int, Totals]:
-    """The totals of each shard that a status file has."""
+    """The totals of each shard that a status file has; see `status_of`."""
     return {int(shard): Totals(**fields) for shard, fields in status.get("shards", {}).items()}
+
+
+def status_of(shards: Mapping[int, Totals]) -> dict[str, Any]:
+    """The inverse, as all versions of the state format read it: without what came later."""
+    found = {str(shard): asdict(totals) for shard, totals in shards.items()}
+    for each in found.values():
+        del each["expected"]
+    return found

@@ -139,9 +139,13 @@ class Carrier:
         What it found of the batch since this query read the decisions is there for the next start.
         """
         is_behind = isinstance(as_sequencer_error(failure), CheckpointBehind)
-        if is_behind and self.claim is not None and not self.decisions.are_kept():
-            return failures.found_meanwhile(self.plan)
-        return failure
+        if not is_behind or self.claim is None:
+            return failure
+        try:
+            is_alone = self.decisions.are_kept()
+        except SequencerError as error:  # nobody knows, as the checkpoint cannot be read now
+            return error
+        return failure if is_alone else failures.found_meanwhile(self.plan)
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         progress = self.progress

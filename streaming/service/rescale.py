@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,7 @@ from streaming.service.move_checks import (
     require_same,
 )
 from streaming.service.planning import make_plan
+from streaming.service.progress import status_of
 from streaming.service.standing import is_known
 from streaming.sink.claim import Claim
 from streaming.sink.progress import BatchProgress
@@ -319,7 +320,7 @@ def _write(
 def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
     """The counts go on; JobFailed where their sum is another."""
     status = old.status()
-    shards = {str(key): asdict(Totals.from_json(state.totals)) for key, state in moved.rows}
+    shards = status_of({key: Totals.from_json(state.totals) for key, state in moved.rows})
     was = Totals.sum(Totals(**each) for each in status["shards"].values())
     now = Totals.sum(Totals(**each) for each in shards.values())
     was, now = (replace(each, batches=0, shared=0, oldest_ms=None) for each in (was, now))

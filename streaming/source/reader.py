@@ -267,7 +267,8 @@ class Ticks:
     and then follow each other without a pause.
 
     In the first batches of a query every shard is stepped: other rules than those that its timer
-    was set by may count now.
+    was set by may count now. So it is in the first one after the clock was set back, when timers
+    of the time before would not fire: a repeated batch, which steps every shard, would do more.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -275,6 +276,9 @@ class Ticks:
         self._pace.ticks = self._pace.is_waking = True
         self._began: int | None = None
         self._planned: int | None = None
+        self._looked_s = 0.0
+        self._is_back = False
+        self._last = (-1, False)
 
     def first(self) -> int:
         """Return the first tick."""
@@ -282,6 +286,7 @@ class Ticks:
 
     def latest(self, start: int) -> int:
         """Return the next tick if it is due."""
+        self._look_at_clock()
         if not self._pace.tick():
             return start
         self._planned = start + 1
@@ -291,19 +296,28 @@ class Ticks:
         """Return None: ticks have no end."""
 
     def rows(self, _start: int, end: int) -> SourceRows:
-        """Return nothing, but in a query's first batches a row without records for every shard.
+        """Return nothing, but in some batches a row without records for every shard; see above.
 
-        The first of them may be a batch that is repeated, which has the rules that it began with;
-        or the last one that was done, which Spark asks for again at the start.
+        A query's first may be a batch that is repeated, which has the rules that it began with; or
+        the last one that was done, which Spark asks for again at the start.
         """
         if end == self._planned:
             self._pace.begin()
         self._began = end if self._began is None else self._began
         self._pace.is_waking = end + 1 - self._began < WAKING_TICKS
-        return SourceRows(None if end - self._began >= WAKING_TICKS else b"")
+        if end != self._last[0]:  # Spark may ask again
+            self._last, self._is_back = (end, self._is_back), False
+        self._look_at_clock()
+        is_quiet = end - self._began >= WAKING_TICKS and not self._last[1]
+        return SourceRows(None if is_quiet else b"")
 
     def close(self) -> None:
         """Nothing to do."""
+
+    def _look_at_clock(self) -> None:
+        now_s = time.time()
+        self._is_back |= now_s < self._looked_s
+        self._looked_s = now_s
 
 
 def inputs_of(plan: Plan, reading: Reading) -> Inputs:

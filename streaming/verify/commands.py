@@ -95,7 +95,8 @@ def read_command(
 
     The other field is a text, or a list of texts. ``asked``: the operation of a record of an input.
     """
-    fields = object_in(record.value) or {}
+    is_long = len(record.value or b"") > COMMAND_BYTES_MAX
+    fields = {} if is_long else object_in(record.value) or {}
     command = Command(str(record), record.place, own_id(fields), timestamp=record.timestamp)
     command.in_input, command.sender = bool(asked), record.key
     command.signed = signed(record.value, fields)

@@ -49,15 +49,15 @@ class Stepped:
 
     ``delivered`` has no last messages; ``ended`` are the lines whose last message came here, in
     order, each with the number of deliveries before it. ``held_row`` are the rows to keep: they
-    are rows 0, 1, … of the next step. ``expected``: the number of deliveries to subscribers, in
-    this step and later ones of all shards, of what was published here.
+    are rows 0, 1, … of the next step. ``expected``: the number of messages published here,
+    and of their deliveries to subscribers, in this step and later ones of all shards.
     """
 
     outgoing: Mapping[int, Hops]
     delivered: Hops
     ended: Sequence[tuple[int, int]]
     held_row: Ints
-    expected: int
+    expected: tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class GroupShard:
     """The arrays go with the tables: by line ``line_next`` (of the ingress) and ``ingress_open``,
     by atom ``atom_next``, by run ``run_open``; open means that the last message is still to come.
     ``placed``: rows and lines of what was published and ended since the last step, in order;
-    ``expected``: the number of its deliveries to subscribers.
+    ``expected``: the number of its messages and of their deliveries to subscribers.
     """
 
     place: ShardMap
@@ -77,7 +77,7 @@ class GroupShard:
     run_open: NDArray[np.bool_] = field(init=False)
     receivers: Receivers = field(init=False)
     placed: list[tuple[Ints, Ints]] = field(default_factory=list)
-    expected: int = 0
+    expected: tuple[int, int] = (0, 0)
     stale: bool = False
 
     def __post_init__(self) -> None:
@@ -117,7 +117,9 @@ class GroupShard:
                 reasons[int(named)] = self._why(name, now_ms)
             else:
                 lines[named] = line
-                self.expected += int(count) * len(self.directory.groups[name])
+                messages, deliveries = self.expected
+                members = len(self.directory.groups[name])
+                self.expected = messages + int(count), deliveries + int(count) * members
         of = lines[group]
         taken = np.flatnonzero(of >= 0)
         self.placed.append((taken + first_row, of[taken]))
@@ -147,7 +149,7 @@ class GroupShard:
             self._retire()
         before = np.cumsum(~last)[last].tolist()
         ended = list(zip(before, delivered.line[last].tolist(), strict=True))
-        expected, self.expected = self.expected, 0
+        expected, self.expected = self.expected, (0, 0)
         return Stepped(outgoing, delivered.where(~last), ended, self._keep(), expected)
 
     def ends(self, stepped: Stepped) -> Ints:
@@ -189,7 +191,7 @@ class GroupShard:
         for name, array in self.arrays().items():
             array[:] = arrays[name]
         self.receivers.held = held
-        self.placed, self.expected, self.stale = [], 0, False
+        self.placed, self.expected, self.stale = [], (0, 0), False
 
     def _keep(self) -> Ints:
         """The rows of what is held; from now on they are rows 0, 1, …"""

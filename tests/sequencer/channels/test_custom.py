@@ -1,8 +1,10 @@
 """Labels of custom sequences that lie too far away: the same whatever comes in one batch."""
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from sequencer.channels import Rules
+from sequencer.channels import Arrivals, Rules, ShardState, step
 from sequencer.custom_labels import CustomLabels
 from tests.sequencer.channels.histories import Runner
 
@@ -22,6 +24,13 @@ def test_of_a_bad_label_with_a_bad_epoch_the_label_counts(size):
         runner.batch(5, rows[first : first + size])
     assert sorted(runner.rejects) == [(0, "bad-label"), (1, "bad-epoch")]
     assert [row for _, _, row, _ in runner.out] == [2, 3, 4]
+
+
+def test_a_bad_epoch_is_none_that_disorder_is_measured_in():
+    columns = [[b"k"] * 3, [b"L0", b"L1", b"L0"], [b"e", None, None]]
+    arrivals = Arrivals(*(pa.array(each, pa.binary()) for each in columns), np.zeros(3, np.bool_))
+    disorder = step(ShardState.empty(), arrivals, 5, RULES).disorder
+    assert (disorder.in_order, disorder.displaced.tolist()) == (1, [1])
 
 
 @pytest.mark.parametrize("others", [0, 9])

@@ -279,6 +279,21 @@ def test_a_notice_that_waits_while_notices_are_switched_off_may_be_refused(seed)
     assert told == len(floor.refused) > 0
 
 
+@pytest.mark.parametrize("seed", [1, 3])
+def test_findings_of_before_name_messages_without_a_notice_s_detail(seed):
+    """A batch in doubt, whose findings are of a version that named fewer headers."""
+    floor = refusing("network", seed, some)
+    assert not floor.plan.notices
+    whole = floor.finding
+    floor.finding = lambda record: {**whole(record), "name": whole(record)["name"][:4]}
+    floor.run()
+    out = floor.topics.all("out")
+    assert floor.refused
+    assert not {(record.key, message(record)) for record in floor.refused} & {
+        (record.key, message(record)) for record in out
+    }
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_shards_say_of_refused_copies_is_in_transit_and_holds_no_delivery_back(kind):
     """A batch that takes all that is there leaves in transit what it sent, as marks go by."""

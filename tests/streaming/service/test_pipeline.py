@@ -1,6 +1,7 @@
 """How a pipeline chooses its pace, and tells how far it has read."""
 
 import json
+from dataclasses import fields, replace
 
 from streaming.arrow.totals import Totals
 from streaming.config import parse_config
@@ -8,7 +9,7 @@ from streaming.config.tables import Service
 from streaming.disciplines.discipline import Pace
 from streaming.service import offsets
 from streaming.service.offsets import offsets_of, reached
-from streaming.service.progress import Progress
+from streaming.service.progress import Progress, shards_in, status_of
 from streaming.service.speed import Speed
 
 FAST = {"last_records": 10**9, "last_seconds": 1.0}
@@ -73,9 +74,27 @@ def test_a_batch_has_fewer_records_where_those_before_had_many_deliveries():
     assert batch(10, 0) == 1_000
     assert batch(1, 10**7) == 1
     assert [batch(5, 5) for _ in range(30)][-1] == 300_000
-    assert batch(10, 0, 20_000) == 500, "they come with later batches"
-    assert batch(1, 20_000, 2_000) == 500
+    assert batch(10, 0, (10, 20_000)) == 500, "they come with later batches"
+    assert batch(1, 20_000, (1, 2_000)) == 500
     assert speed.limits(Service(batch_records_max=7), progress).records_now() == 7
+
+
+def test_after_a_damaged_status_a_large_group_on_a_network_is_known_by_what_its_batch_expects():
+    """The counts of a shard's first batch are those of all batches before it, too."""
+    progress = Progress()
+    limits = Speed(Pace(deliveries_max=1_000_000)).limits(Service(), progress)
+    progress.shards[0] = Totals(seen=10**8, delivered=10**8)
+    progress.measure((0, 0), 1.0, (100, 100 * 10_000))
+    assert limits.records_now() == 100
+
+
+def test_a_status_has_no_field_that_version_1_0_0_does_not_know():
+    totals = Totals(seen=1, due_ms=2, expected=[3, 4])
+    status = status_of({5: totals})
+    assert set(status["5"]) == {each.name for each in fields(Totals)} - {"expected"}
+    assert shards_in({"shards": json.loads(json.dumps(status))}) == {
+        5: replace(totals, expected=None)
+    }
 
 
 def test_the_first_batch_is_small_and_the_next_ones_have_what_there_is_time_for():

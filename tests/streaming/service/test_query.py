@@ -11,7 +11,14 @@ from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.refused import FINDING, RECORDS_READ
-from streaming.errors import CheckpointBehind, Fenced, InputChanged, JobFailed, KafkaUnavailable
+from streaming.errors import (
+    CheckpointBehind,
+    Fenced,
+    InputChanged,
+    JobFailed,
+    KafkaUnavailable,
+    StorageUnavailable,
+)
 from streaming.service import query
 from streaming.service.checkpoint import Identity
 from streaming.service.decisions import CHANGED, Decisions
@@ -144,6 +151,32 @@ def test_a_copy_that_writes_on_behind_the_claim_does_not_end_its_successor(
     with pytest.raises(BatchFailed):
         mine(None, 4)
     assert type(mine.failure) is error
+
+
+def test_a_checkpoint_that_does_not_answer_says_nothing_of_another_copy(monkeypatch):
+    """The storage will answer again: then the next start judges it."""
+    mine = carrier(claim=SimpleNamespace(renew=lambda _batch: None))
+
+    def away():
+        raise StorageUnavailable("It does not answer.")
+
+    def write(*_batch):
+        monkeypatch.setattr(mine.checkpoint, "decisions", away)
+        raise CheckpointBehind("Older than its output.")
+
+    monkeypatch.setattr(mine, "_write", write)
+    mine.begin("q")
+    with pytest.raises(BatchFailed):
+        mine(None, 4)
+    assert isinstance(mine.failure, StorageUnavailable)
+
+
+def test_schemas_that_are_forgotten_are_no_work_of_another_copy():
+    checkpoint = MemoryCheckpoint()
+    checkpoint.write_decisions({"schemas": {"1": "a", "2": "b"}})
+    decisions = Decisions(checkpoint)
+    del decisions.schemas["1"]
+    assert decisions.are_kept()
 
 
 def test_who_has_lost_the_checkpoint_writes_no_findings():

@@ -3,7 +3,7 @@
 import pytest
 
 from streaming.disciplines.source import SourceRows
-from streaming.source import pacing
+from streaming.source import pacing, reader
 from streaming.source.pacing import AMONG_SECONDS, IDLE_SECONDS, LONGEST_SECONDS, Pace
 from streaming.source.reader import WAKING_TICKS, Ticks
 
@@ -74,6 +74,24 @@ def test_a_query_wakes_its_shards_twice_then_ticks_when_a_timer_is_due(clock):
     clock.now += 0.002
     assert ticks.latest(tick) == tick + 1
     assert ticks.rows(tick, tick + 1) == SourceRows()
+
+
+def test_shards_are_woken_once_after_the_clock_was_set_back(clock, monkeypatch):
+    monkeypatch.setattr(reader, "time", clock)
+    _, ticks, due = made(clock, None)
+    tick = begun(ticks, 0)
+    due.append(0)
+    woken = []
+    for seconds in (1, 1, -10, 1.5, 1):
+        clock.now += seconds
+        assert ticks.latest(tick) in (tick, tick + 1)
+        monkeypatch.setattr(ticks._pace, "tick", lambda: True)
+        assert ticks.latest(tick) == tick + 1
+        given = {ticks.rows(tick, tick + 1).here for _ in range(2)}
+        assert len(given) == 1, "Spark may ask again"
+        woken += given
+        tick += 1
+    assert woken == [None, None, b"", None, None]
 
 
 def test_a_timer_that_stays_due_or_is_not_known_gives_a_batch_a_second(clock):

@@ -124,6 +124,16 @@ def test_a_refusal_that_cannot_be_right(made, number, fields):
     assert set(verdict().counts) == {"wrong-answer"}
 
 
+def test_a_command_that_is_too_long_cannot_be_read(monkeypatch):
+    members = [f"{n:0200}" for n in range(6_000)]
+    long = {"op": "add", "id": "1", "group": "G9", "members": members, "by": "me"}
+    monkeypatch.setattr("tests.streaming.verify.test_refused_commands.OF_GROUPS", [long])
+    topics, verdict = groups()
+    there, at = answers(topics)[0]
+    assert json.loads(there[at].value)["reason"] == "unreadable"
+    assert verdict().good, verdict().faults
+
+
 def test_an_owner_may_destroy_its_node():
     topics, verdict = nodes()
     edit(topics, 4, event="command-refused", reason="not-owner")

@@ -120,7 +120,7 @@ class NetworkCore(ExchangeCore):
         if self.names_rows:
             self.refusals.note(rows)
         stepped = self.net.step(arrived.with_rows(arrived_row))
-        self.totals.expected = stepped.expected
+        self.totals.expected = [*stepped.expected]
         writes = self._written(stepped, rows, work.now_ms)
         events += self._retire(work.now_ms)
         outgoing = {to: chunks(hops, rows) for to, hops in stepped.outgoing.items()}
