@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 from types import SimpleNamespace
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from streaming.sink import parts, writer
 from streaming.sink.progress import BatchProgress, Part
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.sink import Sink
+from streaming.wire.blocks import blocked
 from streaming.wire.encoded import encoded
 from streaming.wire.record_batch import rows_within
 from tests.seeds import seeds
@@ -292,3 +294,19 @@ def test_how_many_rows_fit():
         pa.array(np.ones(100, np.int32)), [b"x" * 1000, b"x" * 10]
     )
     assert rows_within(pa.table({"value": small}), 1000, 55_000) == (100, 1_000)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_record_looks_the_same_whatever_columns_others_of_its_table_have(large):
+    """Seed 8081026: without a record that Kafka refused, the table has a notice, too."""
+    row = {"key": b"k", "value": b"v" * 5_000 if large else b"v", "sequence": 3}
+    alone = pa.table({name: [value] for name, value in row.items()})
+    notice = {"key": b"k", "value": None, "notice": "gap", "sequence": 4}
+    beside = pa.Table.from_pylist([{**row, "notice": None}, notice])
+    beside = beside.select(["key", "notice", "value", "sequence"])
+    seen = {parts._looks("out", each, 1)[0] for each in (alone, beside, blocked(beside))}
+    assert len(seen) == 1
+    assert parts._looks("out", beside, 2)[0] not in seen
+    assert parts._looks("out", beside, 1)[1] == google_crc32c.value(
+        f"out {beside.slice(0, 1).to_pylist()[0]}".encode()  # as version 1.0.0 had it
+    )
