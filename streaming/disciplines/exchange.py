@@ -95,7 +95,8 @@ class Links:
 
     ``renewals`` (`Plan.renewals`), ``batch`` and ``run`` are those of the batch that runs. What a
     run says about refused messages is other than what earlier ones said, under the same numbers;
-    with delivery = "at-least-once" all of it is written, and the last one counts. Else it is 0, as
+    with delivery = "at-least-once" all of it is written, and the last one counts: what it says to a
+    shard, be it nothing (b""), replaces what earlier ones said to it. Else it is 0, as
     of earlier runs only parts stay that were committed, which later ones give again and pass over.
     """
 
@@ -206,12 +207,20 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         left_out = LeavingOut(self.refused, self.plan)
         writes = [(topic, left_out.kept(topic, table)) for topic, table in outcome.writes]
         said = core.inquiries.step(
-            work.statements, left_out, Decider(core.refusals, shard, core.totals, work.now_ms)
+            [(source, words) for source, words in work.statements if words],
+            left_out,
+            Decider(core.refusals, shard, core.totals, work.now_ms),
         )
-        core.totals.transit += len(said.outgoing) - len(work.statements)
-        if outcome.sent is not None and said.outgoing:  # they hold no delivery back
+        statements = said.outgoing
+        if core.links.run:
+            spoken = {to for to, chunks in outcome.outgoing.items() if chunks}
+            spoken.update(to for to, _ in statements)
+            silent = sorted({*range(self.plan.shards)} - spoken)
+            statements = [*statements, *((to, b"") for to in silent)]
+        core.totals.transit += len(statements) - len(work.statements)
+        if outcome.sent is not None and statements:  # they hold no delivery back
             count, *oldest_ms = core.totals.in_transit
-            core.totals.in_transit = [count + len(said.outgoing), *oldest_ms]
+            core.totals.in_transit = [count + len(statements), *oldest_ms]
         writes = [
             (topic, self.refused.stripped(table, work.now_ms))
             if topic == self.plan.rejects
@@ -225,7 +234,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         ]
         sealed += [
             (target, core.links.seal(shard, target, words, SAID_FORMAT))
-            for target, words in said.outgoing
+            for target, words in statements
         ]
         writes.append((self.plan.transit, self._transit(sealed)))
         yield from output_rows(key, writes, core.totals)

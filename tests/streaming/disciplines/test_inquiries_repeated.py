@@ -109,7 +109,7 @@ def some(floor, record):
 
 
 @pytest.mark.parametrize("kind", ["network", "clock", "counter"])
-@pytest.mark.parametrize("seed", [1, 6])
+@pytest.mark.parametrize("seed", [1, 6, 29])
 def test_each_refused_copy_ends_in_an_event_or_a_reject(kind, seed):
     judge(kind, worked(AtLeastOnce, refusing(kind, seed, some, delivery="at-least-once")))
 
