@@ -42,16 +42,23 @@ def members(rng, span):
     return sends_of(rng, span, topics)
 
 
+def shared_settings(plan):
+    """What both judges have to know."""
+    return {
+        "pipeline": "p",
+        "output": "out",
+        "partitions": {"out": PARTITIONS},
+        "header_prefix": plan.headers.prefix,
+        "retire_after_ms": 7 * DAY_MS,
+        "now_ms": BEGAN_MS + DAY_MS,
+        "input_commands": plan.input_commands,
+    }
+
+
 def group_settings(plan, *, by_batch):
     """What the judge of groups has to know."""
     return group.GroupSettings(
-        pipeline="p",
-        output="out",
-        partitions={"out": PARTITIONS},
-        header_prefix=plan.headers.prefix,
-        retire_after_ms=7 * DAY_MS,
-        now_ms=BEGAN_MS + DAY_MS,
-        input_commands=plan.input_commands,
+        **shared_settings(plan),
         groups={name: frozenset(some) for name, some in group_histories.GROUPS.items()},
         across_groups=by_batch,
         by_batch=by_batch,
@@ -102,15 +109,7 @@ def owners(rng, span):
 
 def node_settings(plan):
     """What the judge of multicasts has to know."""
-    return Settings(
-        pipeline="p",
-        output="out",
-        partitions={"out": PARTITIONS},
-        header_prefix=plan.headers.prefix,
-        retire_after_ms=7 * DAY_MS,
-        now_ms=BEGAN_MS + DAY_MS,
-        input_commands=plan.input_commands,
-    )
+    return Settings(**shared_settings(plan))
 
 
 def owned(rng, _folder, span):

@@ -145,9 +145,7 @@ def asking(rng, folder, span):
 
 
 def verified_channels(records, finished, *, repeats=False):
-    """What `sequencer verify` finds of channels."""
-    if not finished:
-        return []
+    """What `sequencer verify` finds of channels of which it knows no more than their labels."""
     settings = channel.ChannelSettings(
         "p",
         LinearLabels(),
@@ -155,6 +153,13 @@ def verified_channels(records, finished, *, repeats=False):
         output_partitions=PARTITIONS,
         repeats_allowed=repeats,
     )
+    return judged_channels(settings, records, finished)
+
+
+def judged_channels(settings, records, finished):
+    """What `sequencer verify` finds of channels in a history that has ended."""
+    if not finished:
+        return []
     outputs = sorted(records["out"], key=lambda each: each.place)
     events = [json.loads(each.value) for each in records["events"]]
     inputs = sorted(records["in"], key=lambda each: each.place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
 from functools import partial
@@ -22,7 +21,7 @@ from streaming.verify import channel
 from streaming.verify.channel_readings import GapTime
 from streaming.verify.values import Registered
 from tests.simulated import registry
-from tests.simulated.pipelines import MORE_TOPICS, Pipeline, common
+from tests.simulated.pipelines import MORE_TOPICS, Pipeline, common, judged_channels
 from tests.simulated.world import BEGAN_MS
 from tests.streaming.verify.channel_worlds import history
 from tests.streaming.verify.worlds import PARTITIONS
@@ -173,19 +172,6 @@ def ruled(rng, folder, span):
         ]
         made.others = [replace(plan, rules=each) for each in again]
     return made
-
-
-def judged_channels(settings, records, finished):
-    """What `sequencer verify` finds of channels in a history that has ended."""
-    if not finished:
-        return []
-    outputs = sorted(records["out"], key=lambda each: each.place)
-    events = [json.loads(each.value) for each in records["events"]]
-    inputs = sorted(records["in"], key=lambda each: each.place)
-    asked = records.get("wanted", [])
-    topics = (outputs, records["rejects"], events, records["commands"], asked)
-    verdict = channel.judge(settings, channel.Material(inputs, *topics))
-    return [str(fault) for fault in verdict.faults]
 
 
 def know(pipeline, known):

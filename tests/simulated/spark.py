@@ -256,7 +256,7 @@ class Driver(Process):
                 storage.log_offsets(batch, (end, self._now_ms()))
                 wait(PLANNING_SECONDS * self.world.rng.random())
             idle_since = self.world.now
-            end, now_ms = storage.offsets[batch]
+            end, now_ms = storage.entry(batch)
             reader.reading = reader.reading._replace(
                 keys=keys if (batch + self.service.starts) % 2 else ()
             )

@@ -84,13 +84,20 @@ class Storage:
         """The batch that was planned but not logged as done."""
         return self.planned() if self.planned() > self.done() else -1
 
+    def entry(self, batch):
+        """What the log has of a batch that was planned."""
+        if (
+            batch not in self.offsets
+        ):  # an older checkpoint was put back, or another copy removed it
+            raise StorageUnavailable(f"offsets/{batch} is missing")
+        return self.offsets[batch]
+
     def logged(self, batch):
         """A batch's ends and time, as Spark writes them."""
-        if batch not in self.offsets:  # an older checkpoint was put back under a service at work
-            raise StorageUnavailable(f"offsets/{batch} is missing")
-        if self.offsets[batch] == TORN:
+        entry = self.entry(batch)
+        if entry == TORN:
             return b""
-        end, now_ms = self.offsets[batch]
+        end, now_ms = entry
         return f'v1\n{{"batchTimestampMs":{now_ms}}}\n{json.dumps(end)}'.encode()
 
     def logged_if_kept(self, batch):

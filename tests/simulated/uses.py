@@ -17,18 +17,23 @@ from tests.simulated import members, ruled
 FROM = 8_000_000
 """From this seed on histories have them."""
 NAME = re.compile("name='([a-z-]+)'")
-OF_RUNS = {
-    *(
+OF_RUNS = frozenset(
+    [
+        "answered-twice",
         "event-repeat",
+        "lost",
         "reject-repeat",
+        "unasked-gap",
+        "unfinished",
+        "unfounded-gap",
         "wrong-after",
-        "wrong-reason",
+        "wrong-count",
+        "wrong-event",
         "wrong-gap",
+        "wrong-reason",
         "wrong-undelivered",
-    ),
-    *("wrong-event", "answered-twice", "wrong-count", "unasked-gap", "unfounded-gap"),
-    *("unfinished", "lost"),
-}
+    ]
+)
 """Faults of what runs of a batch say before the last one."""
 
 

@@ -285,11 +285,11 @@ class Directory:
             for name in part
             for member in self.groups[name]
         }
+        mixed = len(parts) > 1
         for _, view in sorted(self.views.items()):
             for line, members in enumerate(view.groups.values(), view.first_line):
                 if part_of.keys().isdisjoint(members):
                     continue
-                mixed = len(parts) > 1
                 found = {part_of[each] for each in members if each in part_of} if mixed else {0}
                 for at in found:
                     before[at].append(line)
