@@ -136,11 +136,20 @@ def _status() -> int:
             else:
                 error.show(file=sys.stderr)
             return WRONG
-        _tell_fault()
-        return FAULT
+        if not _is_of_ctrl_c(error):
+            _tell_fault()
+            return FAULT
+        status = INTERRUPTED
     if status == INTERRUPTED:  # typer makes that of Ctrl-C
         logs.say("stopped by Ctrl-C", event="interrupted", exit_status=INTERRUPTED)
     return status if isinstance(status, int) else 0
+
+
+def _is_of_ctrl_c(error: BaseException | None) -> bool:
+    """Whether a library that was interrupted raised it as it cleaned up."""
+    while error and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _tell_fault() -> None:

@@ -119,9 +119,22 @@ def test_a_fault_of_the_program_is_told_as_such(here, monkeypatch, config):
     assert err.endswith("this is a fault of the program; please report it.\n")
 
 
-def test_ctrl_c_has_status_130_and_no_traceback(here, monkeypatch, config):
-    def interrupted(*_):
+def raised_by_ctrl_c():
+    raise KeyboardInterrupt
+
+
+def raised_while_a_library_cleans_up():
+    """As PySpark does, whose JVM is gone when it has been interrupted."""
+    try:
         raise KeyboardInterrupt
+    finally:
+        raise OSError("no answer")
+
+
+@pytest.mark.parametrize("raises", [raised_by_ctrl_c, raised_while_a_library_cleans_up])
+def test_ctrl_c_has_status_130_and_no_traceback(raises, here, monkeypatch, config):
+    def interrupted(*_):
+        raises()
 
     monkeypatch.setattr("streaming.config.load_config", interrupted)
     code, out, err = here("check", config())
