@@ -102,12 +102,15 @@ class Resending:
         return dict(sorted(self.counts.items()))
 
     def _topics_to_write(self) -> list[str]:
-        """The topics that may be written to: the input's, or the one that was named."""
+        """The topics that may be written to: the input's, or the one that was named.
+
+        ConfigError where a pipeline writes one, if rejects are chosen and not only counted.
+        """
         settings = self.config.pipelines[self.pipeline]
         to = settings.input if self.choice.to is None else [self.choice.to]
         for name, other in self.config.pipelines.items():
-            for topic in to:
-                if topic in other.written.values():
+            for topic in to if self.choice.reasons else ():
+                if topic in other.topics_written():
                     raise ConfigError(
                         f"{topic} is written by pipeline {name}: a record that is sent there "
                         "would look like a repeat to its readers.",
