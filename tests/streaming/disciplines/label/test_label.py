@@ -235,6 +235,4 @@ def test_pipelines_that_could_not_read_the_labels_are_refused():
     long, short = ({"channel": f"{days}*", "retire_after": f"{days} days"} for days in (8, 6))
     assert faults(rules=[long, {"channel": "a"}, short]) == [f"pipelines.c.rules[2].{shorter}"]
     assert faults(other={"input": "c.out"}) == []
-    assert faults(other={"input": "c.out", "retire_after": "6 days"}) == [
-        f"pipelines.d.{shorter}"
-    ]
+    assert faults(other={"input": "c.out", "retire_after": "6 days"}) == [f"pipelines.d.{shorter}"]
