@@ -39,7 +39,7 @@ def topic_faults(tables: dict[str, Any]) -> list[str]:
 
 def label_faults(pipelines: Mapping[str, Any], prefix: str) -> Iterator[str]:
     """Channel pipelines that could not go on with the labels that another pipeline gives."""
-    given = {each.output: name for name, each in pipelines.items() if each.discipline == "label"}
+    given = _labelled(pipelines)
     for name, each in pipelines.items():
         for topic in each.input if each.discipline == "channel" else ():
             if topic not in given:
@@ -51,12 +51,28 @@ def label_faults(pipelines: Mapping[str, Any], prefix: str) -> Iterator[str]:
                     f"{source} as the header {prefix}epoch, and a channel pipeline reads epoch; "
                     "leave service.header_prefix out"
                 )
-            if each.retire_after.ms < pipelines[given[topic]].retire_after.ms:
-                yield (
-                    f"{key_path(['pipelines', name, 'retire_after'])}: is shorter than that of "
-                    f"{source}, which would go on with labels of channels that are forgotten here; "
-                    "make it as long or longer"
-                )
+            rules = [(("rules", at), rule.retire_after) for at, rule in enumerate(each.rules)]
+            for at, after in [((), each.retire_after), *rules]:
+                if after is not None and after.ms < pipelines[given[topic]].retire_after.ms:
+                    yield (
+                        f"{key_path(['pipelines', name, *at, 'retire_after'])}: is shorter than "
+                        f"that of {source}, which would go on with labels of channels that are "
+                        "forgotten here; make it as long or longer"
+                    )
+
+
+def _labelled(pipelines: Mapping[str, Any]) -> dict[str, str]:
+    """Return the topics with labels of a ``label`` pipeline, and whose they are.
+
+    Channel pipelines pass them on.
+    """
+    given = {each.output: name for name, each in pipelines.items() if each.discipline == "label"}
+    passing = [each for each in pipelines.values() if each.discipline == "channel"]
+    for _ in passing:  # as long as a chain can be
+        for each in passing:
+            for topic in given.keys() & {*each.input}:
+                given.setdefault(each.output, given[topic])
+    return given
 
 
 def _uses(name: str, table: Any) -> Iterator[Use]:

@@ -71,9 +71,7 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
         if each.topic == settings.rejects and (reject := reject_of(config, each))
     }
     arrived = [(each.place, each.text("label"), each.text("epoch")) for each in arrivals]
-    delivered = [
-        (each.text(prefix + "origin"), each.text("label"), each.text("epoch")) for each in out
-    ]
+    delivered = [(_origin(each, prefix), each.text("label"), each.text("epoch")) for each in out]
     fates, rows = lanes.matched(arrived, delivered, reasons)
     above = [
         lanes.Arrival(place, label, epoch, 0, became, reasons.get(place, ""), link(name, place))
@@ -225,9 +223,15 @@ def _drawn(
     return lanes.draw(above, below, title)
 
 
+def _origin(record: Found, prefix: str) -> str:
+    """Return the input that a delivery's last header names; another one is its input's own."""
+    name = prefix + "origin"
+    return record.text(name) if record.headers and record.headers[-1][0] == name else ""
+
+
 def _signature_out(record: Found, prefix: str) -> Signature:
     """Return what a delivery says of the record that it was."""
-    if origin := record.text(prefix + "origin"):
+    if origin := _origin(record, prefix):
         return (origin,)
     sender = record.header(prefix + "sender") or record.header(prefix + "from") or record.key
     return (sender, record.header("group"), record.timestamp, record.value)

@@ -193,7 +193,7 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
     ) -> Generator[pd.DataFrame, None, CoreType]:
         """Take a batch's packs, in any order: rows of OUTPUT; returns the shard's core after it."""
         core = self.take(key, row)
-        core.batch_ms = max(now_ms, self.plan.renewed_ms)
+        core.batch_ms = max(now_ms, self.plan.renewed_ms + 1)  # who begins now has lives of its own
         core.clock_ms = max(core.batch_ms, row.clock_ms)
         for frame in self.rows(key, core, packs):
             given = frame["rows"].tolist()

@@ -102,19 +102,24 @@ class Resending:
         return dict(sorted(self.counts.items()))
 
     def _topics_to_write(self) -> list[str]:
-        """The topics that may be written to: the input's, or the one that was named."""
+        """The topics that may be written to: the input's, or the one that was named.
+
+        ConfigError where a pipeline writes one, if rejects are chosen; else it is left out, since
+        they are only counted.
+        """
         settings = self.config.pipelines[self.pipeline]
         to = settings.input if self.choice.to is None else [self.choice.to]
-        for name, other in self.config.pipelines.items():
-            for topic in to:
-                if topic in other.written.values():
-                    raise ConfigError(
-                        f"{topic} is written by pipeline {name}: a record that is sent there "
-                        "would look like a repeat to its readers.",
-                        "Nothing was sent.",
-                        "Send to a topic that no pipeline writes, with --to TOPIC.",
-                    )
-        return list(to)
+        pipelines = self.config.pipelines.items()
+        written = {topic: name for name, each in pipelines for topic in each.topics_written()}
+        closed = [topic for topic in to if topic in written]
+        if closed and self.choice.reasons:
+            raise ConfigError(
+                f"{closed[0]} is written by pipeline {written[closed[0]]}: a record that is sent "
+                "there would look like a repeat to its readers.",
+                "Nothing was sent.",
+                "Send to a topic that no pipeline writes, with --to TOPIC.",
+            )
+        return [topic for topic in to if topic not in closed]
 
     def _is_due(self, reject: Reject) -> bool:
         """Return whether to send a reject now; counts it."""
@@ -124,6 +129,8 @@ class Resending:
             return False
         count.chosen += 1
         if self.choice.to is None and reject.origin[0] not in self._targets:
+            if reject.origin[0] in self.config.pipelines[self.pipeline].input:
+                return False  # a pipeline writes there
             raise ConfigError(
                 f"A reject came from {reject.origin[0]}, which is not an input of {self.pipeline}.",
                 f"{self._sent():,} rejects were sent back and noted.",

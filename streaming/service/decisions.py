@@ -112,9 +112,10 @@ class Decisions:
         """Give all keys a new incarnation from this batch on, also where it was planned before.
 
         What others wrote of the batches that come now may have had other content. It begins after
-        all that there is, also where the clock was ahead once.
+        all that there is, also where the clock was ahead once. (Keys that were new in a batch that
+        an earlier renewal held for may have begun a millisecond after that.)
         """
-        earlier = [self.peak_ms, *(at_ms for at_ms, _ in self.renewals)]
+        earlier = [self.peak_ms, *(at_ms + 1 for at_ms, _ in self.renewals)]
         self.renewals.append((max(now_ms, self.checkpoint.newest_ms(), *earlier) + 1, batch))
         if known := self._until(self.planned) or self.entries:
             self.entries = [(max(self.planned, known[-1][0]), self._renewed(known[-1][1]))]

@@ -230,11 +230,12 @@ class Pipeline:
 
     def upstream(self, others: list[Pipeline]) -> list[Pipeline]:
         """Those of ``others`` that write what this one reads."""
-        read = set(self.config.pipelines[self.name].input)
+        settings = self.config.pipelines[self.name]
+        read = {*settings.input, settings.commands}
         return [
             other
             for other in others
-            if other is not self and read & set(self.config.pipelines[other.name].written.values())
+            if other is not self and read & self.config.pipelines[other.name].topics_written()
         ]
 
     def finish_when_through(self) -> None:

@@ -85,6 +85,10 @@ class Pipeline(Table):
         topics |= {"progress": self.progress} if self.progress else {}
         return topics | ({"transit": self.transit_topic} if self.transit_topic else {})
 
+    def topics_written(self) -> set[str]:
+        """Return the topics that it writes, as far as known; see :meth:`topics`."""
+        return {topic for role, topic in self.topics() if role in self.written}
+
     def topics(self) -> list[tuple[str, str]]:
         """Role and name of each topic that the pipeline reads or writes, as far as known.
 

@@ -14,7 +14,7 @@ from streaming.errors import ConfigError
 from streaming.places import Place
 from streaming.verify import copies
 from streaming.verify.added import REJECT_HEADERS, reject
-from streaming.verify.origins import content_of, read_origin, text_of
+from streaming.verify.origins import content_of, origin_of, text_of
 from streaming.verify.records import Record
 from streaming.verify.seeking import Seeker, Span
 
@@ -58,9 +58,8 @@ class Lives:
                 "Look at topic, partition and offset; Kafka may have deleted it since.",
             )
         source, via = self._input_of(record)
-        lives = (
-            [] if source is None else [self._life(source, *each) for each in self._reads(source)]
-        )
+        both = [source, record] if via != "itself" else [source]  # others may read an output, too
+        lives = [self._life(each, *by) for each in both if each for by in self._reads(each)]
         spans = [each for span in self.seeker.spans if (each := span.to_json())]
         return {
             "record": shown(record),
@@ -77,9 +76,8 @@ class Lives:
         for name, pipeline in self.config.pipelines.items():
             if record.topic == pipeline.rejects and (found := reject(record, self.prefix)):
                 return self.seeker.one(found.origin), "reject headers"
-            output = pipeline.output.partition("{")[0]
-            if record.topic == pipeline.output or (output and record.topic.startswith(output)):
-                found_by_header = read_origin(record.header(self.prefix + "origin")[1])
+            if self._writes(pipeline, record.topic):
+                found_by_header = origin_of(record, self.prefix)
                 if found_by_header is not None:
                     return self.seeker.one(found_by_header), "origin"
                 return self._input_by_content(record, name), "content"
@@ -90,6 +88,15 @@ class Lives:
             "Nothing was looked for.",
             "Name a record of one of these.",
         )
+
+    def _writes(self, pipeline: Any, topic: str) -> bool:
+        """Return whether deliveries go there; also to subscribers whom commands have added."""
+        if topic in self._outputs(pipeline):
+            return True
+        before, subscriber, behind = pipeline.output.partition("{subscriber}")
+        others = {name for each in self.config.pipelines.values() for _, name in each.topics()}
+        is_like = topic.startswith(before) and topic.endswith(behind)
+        return bool(subscriber) and is_like and topic not in others
 
     def _input_by_content(self, record: Record, name: str) -> Record | None:
         pipeline = self.config.pipelines[name]
@@ -227,7 +234,7 @@ class Lives:
             "since_ms": record.timestamp,
             "for": self._shown_delivery(blocker, pipeline),
             "waited_ms": blocker.timestamp - record.timestamp,
-            "until": text_of(read_origin(blocker.header(self.prefix + "origin")[1])),
+            "until": text_of(origin_of(blocker, self.prefix)),
         }
 
     def _before(self, channel: bytes, life: Life, pipeline: Any) -> Iterator[Record]:
@@ -252,7 +259,7 @@ class Lives:
 
     def _came(self, each: Record, record: Record) -> tuple[int, int]:
         """When a record came as an input: by its offset in the same partition, else by its time."""
-        origin = read_origin(each.header(self.prefix + "origin")[1])
+        origin = origin_of(each, self.prefix)
         if each is record:
             return (record.offset, 0)
         if origin is not None and origin[:2] == record.place[:2]:

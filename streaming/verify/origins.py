@@ -33,6 +33,16 @@ def read_origin(value: bytes | None) -> Place | None:
     return topic.decode(), int(partition), int(offset)
 
 
+def origin_of(record: Record, prefix: str) -> Place | None:
+    """The place that a delivery's header `origin` names, its last one; None where it has none.
+
+    Any other header of that name is its input's own, as where another pipeline wrote that.
+    """
+    if not record.headers or record.headers[-1][0] != prefix + "origin":
+        return None
+    return read_origin(record.headers[-1][1])
+
+
 def text_of(place: Place | None) -> str | None:
     """A place as the header, and people, write it."""
     return None if place is None else f"{place[0]}/{place[1]}@{place[2]}"

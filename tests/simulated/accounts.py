@@ -11,7 +11,7 @@ from streaming.disciplines.state_row import StateRow
 
 def counts_of(storage):
     """What all shards counted since the checkpoint began, as of the last batch that is done."""
-    rows = [row for some in storage.last_state().values() for row, _ in some.values()]
+    rows = [row for some in storage.last_state().values() for row, _ in some.values() if row]
     return Totals.sum(Totals.from_json(StateRow.from_text(*row).totals) for row in rows)
 
 

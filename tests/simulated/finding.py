@@ -5,6 +5,7 @@ import re
 import time
 
 from tests.simulated import (
+    planted_backups,
     planted_here,
     planted_kinds,
     planted_mends,
@@ -18,6 +19,7 @@ from tests.simulated.planting import AIMS, PLANTS, planted
 from tests.simulated.run import run
 
 ALL = (
+    planted_backups,
     planted_here,
     planted_kinds,
     planted_mends,

@@ -10,9 +10,10 @@ from functools import partial
 from streaming.source.positions import Log as Was
 from streaming.source.positions import begin_of, logs_in, offsets_in
 from streaming.wire.topology import id_text
-from tests.simulated import kinds, long_lives, moves, uses
+from tests.simulated import backups, chains, kinds, long_lives, moves, uses
 from tests.simulated.faults import FAULTS
 from tests.simulated.kafka import NOTHING_KNOWN, Kafka
+from tests.simulated.lost import Written
 from tests.simulated.marking import PROGRESS
 from tests.simulated.network import Network
 from tests.simulated.outages import OUTAGES, UNNOTICED
@@ -55,6 +56,8 @@ ALL_FAULTS = FAULTS + OUTAGES + ZOMBIES
 def refuses(seed, aim):
     """Whether Kafka refuses some records in a seed's history."""
     is_late = seed >= kinds.BESIDE_REFUSALS_FROM
+    if backups.drawn(seed, aim) or chains.drawn(seed, aim):
+        return aim.refuses
     if seed >= uses.FROM:
         return uses.drawn(seed, aim).refuses or aim.refuses
     return REFUSING_FROM <= seed < kinds.FROM or is_late or aim.refuses
@@ -66,29 +69,24 @@ class History:
     By default all of them. ``aim``: what it must have, whatever the seed says. ``may_end``: what the
     service may end with, by what was done to it; ``must_end``: what it has to end with.
     ``repeats``: somebody accepted them. ``forgotten``: which plans were lost. ``copies``: how many
-    drivers worked at the end. ``copy``: a service on a copy of the checkpoint.
+    drivers worked at the end. ``copy``: a service on a copy of the checkpoint. ``other``: the one
+    whose output this one reads, or that reads this one's (`chains`).
     """
 
-    copy = None
+    copy = other = None
 
     def __init__(self, seed, folder, *, keep=None, aim=ANY):
         self.seed, self.root, self.world = seed, folder, World(seed)
         rng, setting = self.world.rng, random.Random(seed)
-        self.refuses = refuses(seed, aim)
-        self.uses = uses.drawn(seed, aim)
-        repeats_deliveries = seed >= REPEATING_FROM and not self.refuses
-        if self.uses:
-            repeats_deliveries = self.uses.repeats and not aim.folder
-        spans = REFUSING_SPANS if self.refuses else SHORT_SPANS if seed >= SHORT_FROM else SPANS
-        self.span = setting.choice(spans)
-        self.kinds = kinds.drawn(seed, aim.kind)
-        drawn = setting.choice(sorted(PIPELINES | OTHERS)) if self.refuses else None
-        drawn = self.uses.pipeline if self.uses else drawn
+        self.backed_up, self.chained = backups.drawn(seed, aim), chains.drawn(seed, aim)
+        is_new = bool(self.backed_up or self.chained)
+        drawn, repeats_deliveries = self._say_what(aim, setting, is_new=is_new)
         aimed = aim.pipeline or drawn or (kinds.CHANGING if self.kinds.rules else None)
         if aimed == "split":  # an output for each subscriber has no marks
             self.kinds = replace(self.kinds, marks=False)
         more = {**MORE_TOPICS, **kinds.TOPICS, **uses.TOPICS}.get(aimed, {})
         more = {**more, PROGRESS: 1} if self.kinds.marks else more
+        more = {**more, **chains.FIRST} if self.chained else more
         self.kafka = Kafka(self.world, {**TOPICS, **more})
         self.discipline = rng.choice(sorted(PIPELINES)) if drawn is None else drawn
         self.discipline = aimed or self.discipline
@@ -103,7 +101,8 @@ class History:
         if self.kinds.forgotten_ms is not None and not uses.takes_long(self):
             kinds.forget(self.pipeline, self.kinds.forgotten_ms)
         self._say_how(folder, aim, setting, synced=synced)
-        lives = long_lives.drawn(seed) if self.uses is None or self.uses.lives else None
+        has_lives = not is_new and (self.uses is None or self.uses.lives)
+        lives = long_lives.drawn(seed) if has_lives else None
         long_lives.vary(self.pipeline, lives)
         if repeats_deliveries:
             deliver_at_least_once(self.pipeline)
@@ -113,16 +112,37 @@ class History:
             uses.judge_deliveries(self.pipeline)
         self.service = Service(self.world, self.kafka, self.pipeline, self.storage)
         self.service.tries = self.kinds.tries
+        if self.chained:
+            chains.prepare(self, self.chained, folder)
         self._let_send(transactional=rng.random() < 0.3)
         self.lives = long_lives.prepare(self, lives)
         if self.uses:
             self.lives = moves.prepare(self, self.lives)
+        self.written = Written(self) if self.backed_up else None
         faults = self._drawn(aim, rng, setting)
         self.faults = [each for n, each in enumerate(faults) if keep is None or n in keep]
         self.healed = self.finished = False
         self.heal_at = self.span + HEALED_SECONDS
         self.may_end, self.must_end = set(), ""
         self.copies, self.repeats, self.forgotten = 0, False, set()
+
+    def _say_what(self, aim, setting, *, is_new):
+        """Draw what the history has: its pipeline's name (None: any), whether deliveries repeat."""
+        seed = self.seed
+        self.refuses = refuses(seed, aim)
+        self.uses = None if is_new else uses.drawn(seed, aim)
+        repeats_deliveries = seed >= REPEATING_FROM and not self.refuses and not is_new
+        if self.uses:
+            repeats_deliveries = self.uses.repeats and not aim.folder
+        spans = REFUSING_SPANS if self.refuses else SHORT_SPANS if seed >= SHORT_FROM else SPANS
+        self.span = setting.choice(backups.SPANS if is_new else spans)
+        self.kinds = kinds.drawn(seed, "" if self.chained else aim.kind)
+        if is_new:
+            self.kinds = replace(self.kinds, marks=False, rules=False)
+        drawn = setting.choice(sorted(PIPELINES | OTHERS)) if self.refuses else None
+        drawn = self.uses.pipeline if self.uses else drawn
+        drawn = self.backed_up.choice(backups.DRAWN) if self.backed_up else drawn
+        return self.chained.choice(chains.DRAWN) if self.chained else drawn, repeats_deliveries
 
     def _say_how(self, folder, aim, setting, *, synced):
         """Have plans and checkpoint be as the seed, or what is aimed at, says."""
@@ -137,7 +157,8 @@ class History:
 
     def _let_send(self, *, transactional):
         """Have users send what they send."""
-        for moment, topic, partition, records in self.pipeline.sends:
+        sends = [*self.pipeline.sends, *(self.other.pipeline.sends if self.other else ())]
+        for moment, topic, partition, records in sends:
             for transaction in ((1, False), (2, True)) if transactional else (None,):
                 send = partial(self._send, topic, partition, records, transaction)
                 self.world.at(moment, send)
@@ -151,9 +172,13 @@ class History:
             some = tuple(each for each in some if each not in UNNOTICED)
         some += REFUSALS if self.refuses and not is_repeating else ()
         some += kinds.KINDS if self.kinds != kinds.Kinds() else ()
+        some = backups.faults() if self.written or self.other else some
         some = moves.fitting(long_lives.fitting(some, self.lives), self.lives) + self.lives * 2
         faults = [(rng.random() * self.span, rng.choice(some)(self, rng)) for _ in range(count)]
         faults += moves.surely(self, rng)
+        faults += (
+            [(rng.random() * self.span / 2, backups.put_back(self, rng))] if self.written else []
+        )
         if not any(re.search(aim.faults, text) for _, (text, _) in faults or [(0, ("", None))]):
             faults.append(self._aimed(aim.faults, rng))
         return faults
@@ -171,6 +196,8 @@ class History:
         """Run it to its end; whether everything was read and written."""
         Network.kafka = self.kafka
         self.service.start()
+        if self.other:
+            self.world.at(self.other.later_s, self.other.service.start)
         for moment, (text, act) in self.faults:
             self.world.at(moment, partial(self._happen, text, act))
         self.world.at(self.heal_at, self._heal)
@@ -277,6 +304,8 @@ class History:
     def _over(self):
         if self.service.ended is not None or self._done():
             return True
+        if self.other and self.other.service.ended is not None:
+            return True
         after = self.world.now - self.heal_at
         stuck = after > STUCK_SECONDS and self.service.driver.alike > STUCK_FAILURES
         return self.healed and (stuck or after > LIMIT_SECONDS)
@@ -310,6 +339,8 @@ class History:
         if storage.offsets[storage.done()] == TORN:
             return False
         if (self.pipeline.ends or self.pipeline.settles) and storage.waits(WAITING_MS):
+            return False
+        if self.other and not chains.is_through(self):
             return False
         end, _ = storage.offsets[storage.done()]
         return all(

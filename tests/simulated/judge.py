@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 from kafka.record.default_records import DefaultRecordBatch
 
 from streaming.verify.accounts import REFUSALS
 from streaming.verify.records import Record
 from tests.simulated.accounts import miscounts
+from tests.simulated.lost import as_one_life
 from tests.simulated.marking import PROGRESS, mark_faults
 
 DAY_MS = 86_400_000
 """A timer that is due within it may be one of a clock that went back."""
 
 
-def committed(kafka, read=None, anew=()):
+def committed(kafka, read=None, anew=(), is_lost=None):
     """The committed records of every topic, as kafka-python decodes them.
 
     ``read``: where some were lost, what was read of each partition; else all of it counts.
     ``anew``: topics that were read only after they were made again; else what was there before counts.
+    ``is_lost(place, entry)``: which batches are left out.
     """
     found = {topic: [] for topic, _ in kafka.logs}
     for (topic, number), now in sorted(kafka.logs.items()):
@@ -27,6 +30,8 @@ def committed(kafka, read=None, anew=()):
         there = {}
         spans = None if read is None else read.get((topic, number))
         for entry in log.committed(lost=True):
+            if is_lost is not None and is_lost((topic, number), entry):
+                continue
             for each in DefaultRecordBatch(entry.data):
                 if spans is not None and not _is_read(each.offset, entry.cut_epoch, spans):
                     continue
@@ -64,17 +69,19 @@ def faults_of(history):
     read = history.read() if "InputLost" in history.may_end else None
     records = committed(history.kafka, read, history.read_anew())
     if history.repeats:
-        return faults + repeated(history, committed(history.kafka))
+        faults += repeated(history, committed(history.kafka))
+        return faults + (as_never_lost(history) if history.written else [])
     if history.pipeline.ends and history.finished and not history.storage.waits(DAY_MS):
         left = len(records["in"]) - len(records["out"]) - len(records["rejects"])
         faults += [f"{left} messages are neither delivered nor rejected"] if left else []
-    if "InputLost" not in history.may_end:
+    if "InputLost" not in history.may_end and not history.other:
         faults += unfounded(history, records) + unrejected(history, records)
     if history.uses and history.finished and read is None:
         is_exact = history.pipeline.plan.delivery == "exactly-once"
         faults += miscounts(history, records) if is_exact and ended is None else []
     if PROGRESS in records and read is None:
         faults += mark_faults(history, records)
+    faults += history.other.faults_of(history, records) if history.other else []
     return faults + history.pipeline.faults_of(records, history.finished)
 
 
@@ -146,6 +153,18 @@ def repeated(history, records):
         missing = {(key, value) for key, values in wanted.items() for value in values} - got
         faults += [f"{sorted(missing)} were not delivered"] if missing else []
     return faults
+
+
+def as_never_lost(history):
+    """What is wrong with what is left without the batches that were lost and repeated."""
+    if not history.finished or history.may_end & {"InputLost"}:
+        return []
+    is_lost = partial(history.written.is_lost, gone=history.written.lost())
+    records = committed(history.kafka, is_lost=is_lost)
+    faults = miscounts(history, records)
+    if history.discipline == "channel":
+        records["out"] = as_one_life(records["out"])
+    return faults + history.pipeline.faults_of(records, history.finished)
 
 
 def channel_faults(records, finished):

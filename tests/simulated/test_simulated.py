@@ -97,6 +97,26 @@ def test_a_state_that_is_moved_goes_on(pipeline, seed):
     assert not faults, "\n".join([*history.world.log, *faults])
 
 
+@pytest.mark.parametrize("seed", [9000003, 9000330, 9000331, 9000332])
+def test_without_what_lost_batches_wrote_a_restored_checkpoint_is_right(seed):
+    """9000330: who was forgotten in the batch in which all begin again, and came back in it."""
+    faults, history = run(seed)
+    assert not faults, "\n".join([*history.world.log, *faults])
+    assert history.finished
+
+
+def test_a_restored_checkpoint_has_lost_something():
+    _, history = run(9000330)
+    assert history.written.lost()
+
+
+@pytest.mark.parametrize("seed", range(9500000, 9500003))
+def test_one_pipeline_reads_what_another_writes(seed):
+    faults, history = run(seed)
+    assert not faults, "\n".join([*history.world.log, *faults])
+    assert committed(history.kafka)["in"]
+
+
 def test_a_seed_decides_all_that_happens():
     again = [run(7) for _ in range(2)]
     assert len({tuple(history.world.log) for _, history in again}) == 1

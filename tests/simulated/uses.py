@@ -72,7 +72,8 @@ def drawn(seed, aim):
 
 def takes_long(history):
     """Whether a name may be forgotten before what ends it has its place in the order."""
-    return history.uses is not None and isinstance(history.pipeline.plan, MulticastPlan)
+    is_one = history.uses is not None or history.backed_up or history.chained
+    return bool(is_one) and isinstance(history.pipeline.plan, MulticastPlan)
 
 
 def judge_deliveries(pipeline):

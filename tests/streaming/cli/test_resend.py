@@ -275,17 +275,27 @@ def test_what_cannot_be_sent_is_refused(place, broker, tmp_path):
     assert "is not a condition" in err
     folder = tmp_path / "second"
     folder.mkdir()
-    both = {"p": place.topics, "after": {"input": place.topics["output"]}}
-    create_topics(broker.bootstrap, {place.topics["output"]: 1})
+    after = {"input": place.topics["output"], "rejects": f"{place.rejects}.after"}
+    both = {"p": place.topics, "after": after}
+    create_topics(broker.bootstrap, dict.fromkeys(after.values(), 1))
     config = write_config(folder, broker.bootstrap, both)
     code, _, err = called("resend", config, "--reason", "late", "--pipeline", "after")
     assert code == 2
     assert "is written by pipeline p" in err
+    produce(broker.bootstrap, after["rejects"], [reject(after["input"], 1)])
+    (told,) = called_json("resend", config, "--pipeline", "after").values()
+    assert (told["rejects"], told["chosen"], told["sent"]) == (1, 1, 0), "it only counts"
     output = place.topics["output"]
     code, _, err = called("resend", place.config, "--reason", "late", "--to", output)
     assert code == 2
     assert f"{output} is written by pipeline p" in err
     assert place.values(output) == []
+    group = {"discipline": "group", "groups": {"G": ["A"]}, "output": "one.{subscriber}"}
+    config = write_config(folder, broker.bootstrap, {"p": place.topics, "g": group})
+    words = ("--reason", "late", "--pipeline", "p", "--to", "one.A")
+    code, _, err = called("resend", config, *words)
+    assert code == 2
+    assert "one.A is written by pipeline g" in err
     code, _, err = called("resend", config, "--reason", "late")
     assert code == 2
     assert "Name one with --pipeline" in err

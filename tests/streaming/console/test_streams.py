@@ -100,6 +100,17 @@ def test_a_peer_by_content_or_by_origin(tmp_path, topics, origin):
     assert lines(found["picture"]) == 1
 
 
+def test_a_channel_whose_input_is_another_pipeline_s_output(tmp_path, topics):
+    """The header `origin` of the first one stays on the record."""
+    config = config_of(tmp_path)
+    own = [{"origin": f"a.in/0@{5 + n}", "label": str(n)} for n in range(3)]
+    topics["t.in"] = [record("t.in", n, b"K", b"%d" % n, n, **own[n]) for n in range(3)]
+    more = [{**each, "sequence": each["label"], "incarnation": "9"} for each in own]
+    topics["t.out"] = [record("t.out", n, b"K", b"%d" % n, n, **more[n]) for n in range(3)]
+    found = streams.channel(config, "p", b"K", Scope(1))
+    assert lines(found["picture"]) == 3
+
+
 def test_a_labelled_channel(tmp_path, topics):
     config = config_of(tmp_path, discipline="label")
     topics["t.in"] = [record("t.in", n, b"K", b"%d" % n, n) for n in range(3)]

@@ -1,5 +1,6 @@
 """All keys get a new incarnation in the middle of a history: every delivery has a name of its own."""
 
+import json
 from collections import defaultdict
 from dataclasses import replace
 
@@ -73,6 +74,22 @@ def test_numbers_begin_again(made):
     for (key, since), sequences in after.items():
         assert sequences == [*range(len(sequences))]
         assert since >= renewed_ms or sequences == before[key, since], "nothing goes on"
+
+
+@pytest.mark.parametrize("made", [groups, network, multicasts])
+def test_who_is_forgotten_and_comes_back_has_another_incarnation(made):
+    """Events that tell of two ends have two ids, also in the batch in which all begin again."""
+    for turn in range(3, 12):
+        stage = made()
+        while stage.left() and len(stage.topics.all("out")) < turn:
+            stage.batch()
+        renewals = ((stage.now_ms + 50, stage.batches),)
+        plan = replace(stage.operator.plan, renewals=renewals, retire_after_ms=10)
+        stage.plan = stage.operator.plan = plan
+        stage.run()
+        ends = [json.loads(each.value) for each in stage.topics.all("events")]
+        ids = [each["id"] for each in ends if each["event"] == "retired"]
+        assert len(set(ids)) == len(ids)
 
 
 def test_channels_begin_again():

@@ -165,7 +165,7 @@ def test_a_renewal_is_later_than_all_that_there_was(tmp_path):
     Decisions(checkpoint).renew(now, 2)
     began.sequence = 7
     began.renew(Decisions(checkpoint).renewals[-1][0])
-    assert (began.sequence, began.incarnation) == (0, now + 2 * hour_ms + 2)
+    assert (began.sequence, began.incarnation) == (0, now + 2 * hour_ms + 3)
 
 
 def test_a_renewal_holds_for_a_batch_that_a_start_has_planned_and_no_more(tmp_path):

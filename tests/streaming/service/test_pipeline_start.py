@@ -74,3 +74,21 @@ def test_no_query_runs_on_a_checkpoint_that_was_moved_while_the_start_took_it(mi
     with pytest.raises(ConfigError, match="was moved"):
         mine.start()
     assert "start" not in mine.steps
+
+
+def test_who_writes_what_a_pipeline_reads_is_before_it():
+    """With ``--once`` it works on until these have ended."""
+    group = {"discipline": "group", "groups": {"G": ["A"]}, "output": "g.{subscriber}"}
+    tables = {
+        "g": {**group, "commands": "c.out"},
+        "c": {"discipline": "channel"},
+        "a": {"discipline": "channel", "input": "g.A"},
+        "r": {"discipline": "label", "input": ["a.rejects", "a.events"]},
+    }
+    config = parse_config({"pipelines": tables}, {}, "c.toml")
+    all_of_it = [
+        Pipeline(MagicMock(), config, name, MagicMock(), say=print, once=True, accept_repeats=False)
+        for name in tables
+    ]
+    before = {each.name: [other.name for other in each.upstream(all_of_it)] for each in all_of_it}
+    assert before == {"g": ["c"], "c": [], "a": ["g"], "r": ["a"]}

@@ -321,3 +321,36 @@ def test_messages_that_nobody_got(discipline):
     topics.put("p.events", 0, 902, b"n", json.dumps(event).encode())
     _, one = life(topics, "p.in", 0, 4, discipline=discipline)
     assert (one["state"], one["events"]) == ("undelivered", [event])
+
+
+def test_an_input_beside_topics_of_subscribers_is_no_output():
+    """Its name begins as theirs do, as with the default of a pipeline `p`."""
+    topics = Topics(holes=False)
+    sent = topics.put("p.in", 0, 100, b"eve", b"v", [NAMES["group"]])
+    added = [*ADDED["group"](b"ann", 0), ("sequence", b"0"), ("incarnation", b"7")]
+    for name in (b"ann", b"new"):
+        topics.put(f"p.{name.decode()}", 0, 100, name, b"v", [*sent.headers, *added])
+    settings = {"discipline": "group", "output": "p.{subscriber}"}
+    found, one = life(topics, "p.in", 0, 0, **settings)
+    assert (found["found_by"], one["state"], len(one["deliveries"])) == ("itself", "delivered", 1)
+    for name in ("ann", "new"):
+        back, _ = life(topics, f"p.{name}", 0, 0, **settings)
+        assert (back["input"]["place"], back["found_by"]) == ("p.in/0@0", "content")
+
+
+def test_a_record_between_two_pipelines():
+    """The second one passes on the header `origin` that the first one added."""
+    topics = worked(origin=True)
+    middle = next(each for each in topics.all("p.out") if each.header("label")[1] == b"1")
+    added = [("sequence", b"0"), ("incarnation", b"9")]
+    topics.put("q.out", 0, middle.timestamp, b"k", middle.value, [*middle.headers, *added])
+    tables = {"p": {"discipline": "channel", "origin": True}}
+    tables["q"] = {"discipline": "channel", "input": "p.out"}
+    lives = Lives(parse_config({"pipelines": tables}, {}, "c.toml"), Seeker(topics))
+    found = lives.of(("q.out", 0, 0))
+    assert (found["input"]["place"], found["found_by"]) == (f"p.out/0@{middle.offset}", "content")
+    assert [each["pipeline"] for each in found["pipelines"]] == ["q"]
+    found = lives.of(middle.place)
+    assert (found["input"]["place"], found["found_by"]) == ("p.in/0@2", "origin")
+    states = [(each["pipeline"], each["state"]) for each in found["pipelines"]]
+    assert states == [("p", "delivered"), ("q", "delivered")]

@@ -212,9 +212,10 @@ def test_verify_judges_labels(change, fault):
 
 
 def test_pipelines_that_could_not_read_the_labels_are_refused():
-    def faults(prefix="", **more):
+    def faults(prefix="", other=None, **more):
         tables = {"l": {"discipline": "label"}, "c": {"discipline": "channel", "input": "l.out"}}
         tables["c"] |= more
+        tables |= {"d": {"discipline": "channel", **other}} if other else {}
         try:
             parse_config({"service": {"header_prefix": prefix}, "pipelines": tables}, {}, "c.toml")
         except ConfigError as error:
@@ -226,7 +227,12 @@ def test_pipelines_that_could_not_read_the_labels_are_refused():
         "pipelines.c.input: l.out has its epochs from pipelines.l as the header s.epoch, and a "
         "channel pipeline reads epoch; leave service.header_prefix out"
     ]
-    assert faults(retire_after="6 days") == [
-        "pipelines.c.retire_after: is shorter than that of pipelines.l, which would go on with "
+    shorter = (
+        "retire_after: is shorter than that of pipelines.l, which would go on with "
         "labels of channels that are forgotten here; make it as long or longer"
-    ]
+    )
+    assert faults(retire_after="6 days") == [f"pipelines.c.{shorter}"]
+    long, short = ({"channel": f"{days}*", "retire_after": f"{days} days"} for days in (8, 6))
+    assert faults(rules=[long, {"channel": "a"}, short]) == [f"pipelines.c.rules[2].{shorter}"]
+    assert faults(other={"input": "c.out"}) == []
+    assert faults(other={"input": "c.out", "retire_after": "6 days"}) == [f"pipelines.d.{shorter}"]
