@@ -14,6 +14,8 @@ from streaming.errors import ConfigError
 from streaming.places import Place
 from streaming.verify import copies
 from streaming.verify.added import REJECT_HEADERS, reject
+from streaming.verify.channel_notices import WORDS
+from streaming.verify.notices import read_notice
 from streaming.verify.origins import content_of, read_origin, text_of
 from streaming.verify.records import Record
 from streaming.verify.seeking import Seeker, Span
@@ -28,7 +30,8 @@ NUMBERS = ("sequence", "incarnation", "group-version", "group-sequence", "timest
 class Life:
     """What became of an input record in one pipeline.
 
-    ``state``: "delivered", "rejected", "undelivered", "held", "waiting" (not read yet), "unknown".
+    ``state``: "delivered", "rejected", "undelivered", "command", "held", "held or dropped" (as a
+    duplicate), "waiting" (not read yet), "unknown".
     """
 
     pipeline: str
@@ -128,7 +131,10 @@ class Lives:
             life.state = "undelivered"
         else:
             life.state = self._by_marks(record, pipeline)
-        if pipeline.discipline == "channel" and life.state in ("delivered", "held", "unknown"):
+            if life.state != "waiting" and _is_command(record, pipeline):
+                life.state = "command"
+        has_waited = life.state not in ("rejected", "command", "waiting")
+        if pipeline.discipline == "channel" and has_waited:
             life.waited = self._waited(record, life, pipeline)
         return life
 
@@ -203,7 +209,11 @@ class Lives:
             mark = object_in(newest.value if newest else None) or {}
             of = mark.get("inputs", {}).get(record.topic, {})
             read = max(read, int(of.get(str(record.partition), -1)))
-        return "held" if read > record.offset else "waiting"
+        if read <= record.offset:
+            return "waiting"
+        rules = [pipeline, *getattr(pipeline, "rules", ())]
+        drops = any(getattr(rule, "duplicates", None) == "drop" for rule in rules)
+        return "held or dropped" if drops else "held"
 
     # --- What it waited for.
 
@@ -231,12 +241,19 @@ class Lives:
         }
 
     def _before(self, channel: bytes, life: Life, pipeline: Any) -> Iterator[Record]:
-        """Deliveries of the channel before the record's, the newest first."""
+        """Labelled deliveries of the channel before the record's, the newest first."""
         key = channel if pipeline.channel == "key" else None
         for span in self._spans_before(life, pipeline):
             for each in self.seeker.newest_first(span, key):
-                if self._channel(each, pipeline) == channel:
+                if self._channel(each, pipeline) == channel and self._is_labelled(each, pipeline):
                     yield each
+
+    def _is_labelled(self, delivery: Record, pipeline: Any) -> bool:
+        """Return whether a delivery may be what others wait for: no notice, not passed."""
+        if read_notice(delivery, self.prefix, WORDS) is not None:
+            return False
+        name = header_name(pipeline.label) if isinstance(pipeline.label, str) else None
+        return pipeline.unlabelled != "pass" or name is None or delivery.header(name)[0]
 
     def _spans_before(self, life: Life, pipeline: Any) -> Iterable[Span]:
         if not life.deliveries:
@@ -259,6 +276,12 @@ class Lives:
             return (origin[2], 0)
         is_later = each.timestamp > record.timestamp
         return (record.offset + is_later, each.timestamp if is_later else 0)
+
+
+def _is_command(record: Record, pipeline: Any) -> bool:
+    """Return whether an input record is a command, as its last header ``op`` says."""
+    op = record.header("op")[1]
+    return op is not None and op in map(str.encode, getattr(pipeline, "input_commands", ()))
 
 
 def _is_below(gap: dict[str, Any], label: str) -> bool:
