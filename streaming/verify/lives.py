@@ -180,15 +180,16 @@ class Lives:
         """Events that name the record, and those that gave up what it waited for, or its label."""
         wanted = (life.reject or {}).get("reject-gap")
         channel = self._channel(record, pipeline)
-        label = next((each.get("label") for each in life.deliveries), None)
+        own = next(iter(life.deliveries), {})
+        epoch = (record.header("epoch")[1] or b"0").decode(errors="replace")
         for span in self.seeker.behind(pipeline.events, record.timestamp):
             for each in self.seeker.newest_first(span):
                 event = object_in(each.value) or {}
                 is_named = tuple(event.get(name) for name in PLACE) == record.place
                 if is_named or (wanted is not None and event.get("id") == wanted):
                     life.events.append(event)
-                elif event.get("event") == "gap" and each.key == channel and label is not None:
-                    life.events += [event] if _is_below(event, label) else []
+                elif event.get("event") == "gap" and each.key == channel and "label" in own:
+                    life.events += [event] if _is_below(event, own, epoch) else []
         life.events.reverse()
 
     def _channel(self, record: Record, pipeline: Any) -> bytes | None:
@@ -284,9 +285,18 @@ def _is_command(record: Record, pipeline: Any) -> bool:
     return op is not None and op in map(str.encode, getattr(pipeline, "input_commands", ()))
 
 
-def _is_below(gap: dict[str, Any], label: str) -> bool:
-    """Return whether a gap ends at a label or below it, as far as labels are numbers."""
-    stop = str(gap.get("to"))
+def _is_below(gap: dict[str, Any], delivery: dict[str, Any], epoch: str) -> bool:
+    """Return whether a gap ends at a delivery's label or below it, as far as labels are numbers.
+
+    In the delivery's incarnation and epoch: others have labels of their own.
+    """
+    incarnation = delivery.get("incarnation")
+    if str(gap.get("incarnation", incarnation)) != incarnation:
+        return False
+    own_epoch = int(epoch) if epoch.isdecimal() else epoch
+    if gap.get("epoch", own_epoch) != own_epoch:
+        return False
+    stop, label = str(gap.get("to")), delivery["label"]
     return int(stop) <= int(label) if stop.isdecimal() and label.isdecimal() else stop == label
 
 

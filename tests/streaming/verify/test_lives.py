@@ -114,6 +114,16 @@ def test_who_gave_up_what_it_waited_for():
     assert [event["reason"] for event in one["events"]] == ["timeout"]
 
 
+def test_gaps_of_other_epochs_and_incarnations_are_not_its_own():
+    topics = worked(origin=True)
+    for at, (epoch, incarnation) in enumerate([(1, 7), (0, 6), (0, 7)]):
+        gap = {"event": "gap", "channel": "k", "epoch": epoch, "incarnation": incarnation}
+        gap |= {"id": str(at), "from": 1, "to": 2}
+        topics.put("p.events", 0, 901, b"k", json.dumps(gap).encode())
+    _, one = life(topics, "p.in", 0, 3, origin=True)
+    assert [event["id"] for event in one["events"]] == ["g", "2"]
+
+
 class Written:
     """What the operator wrote of a random history, as `Seeker` reads it."""
 
