@@ -83,8 +83,9 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
     commands = {each.place for each in arrivals if each.header("op") in asked}
     arrived = [(each.place, known_by(each), each.text("epoch")) for each in arrivals]
     delivered = [(each.text(prefix + "origin"), known_by(each), each.text("epoch")) for each in out]
-    drops = any(each.duplicates == "drop" for each in (settings, *settings.rules))
-    fates, rows = lanes.matched(arrived, delivered, reasons, commands=commands, drops=drops)
+    fates, rows = lanes.matched(
+        arrived, delivered, reasons, commands=commands, drops=settings.drops(key)
+    )
     above = [
         lanes.Arrival(
             each.place,

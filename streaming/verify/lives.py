@@ -212,9 +212,15 @@ class Lives:
             read = max(read, int(of.get(str(record.partition), -1)))
         if read <= record.offset:
             return "waiting"
-        rules = [pipeline, *getattr(pipeline, "rules", ())]
-        drops = any(getattr(rule, "duplicates", None) == "drop" for rule in rules)
-        return "held or dropped" if drops else "held"
+        return "held or dropped" if self._may_drop(record, pipeline) else "held"
+
+    def _may_drop(self, record: Record, pipeline: Any) -> bool:
+        if pipeline.discipline != "channel":
+            return False
+        channel = self._channel(record, pipeline)
+        if channel is None:  # only the service reads it
+            return "drop" in (pipeline.duplicates, *(each.duplicates for each in pipeline.rules))
+        return bool(pipeline.drops(channel))
 
     # --- What it waited for.
 
