@@ -168,7 +168,11 @@ class _Bench:
         deadline = time.monotonic() + START_SECONDS_MAX
         while not set(names) <= admin.list_topics(timeout=30).topics.keys():
             if time.monotonic() > deadline:
-                raise KafkaUnavailable(f"{', '.join(names)} do not appear.")
+                raise KafkaUnavailable(
+                    f"{', '.join(names)} do not appear.",
+                    "Nothing was measured.",
+                    "Run it again when the brokers are at rest.",
+                )
             time.sleep(0.1)
 
     def _client(self, **more: Any) -> dict[str, Any]:

@@ -40,7 +40,9 @@ def broker(
     for each in properties or []:
         name, separator, value = each.partition("=")
         if not separator:
-            raise ConfigError(f"--property {each}: write name=value.")
+            raise ConfigError(
+                f"--property {each} has no value.", "Nothing was started.", "Write name=value."
+            )
         settings[name] = value
     up, stop, by = threading.Event(), threading.Event(), signal.SIGTERM
 

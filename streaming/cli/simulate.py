@@ -16,6 +16,7 @@ from streaming.errors import ConfigError
 
 FIGURES = ("1", "2", "3", "4", "hosts", "stamps", "load", "trees", "growth", "changes", "cost")
 RUNS_MAX = 10_000
+NOTHING = "Nothing was simulated."
 
 
 def simulate(
@@ -80,20 +81,20 @@ def simulate(
 
         if output is not None or pages or figure != "all":
             raise ConfigError(
-                "--safety draws nothing.", remedy="Leave out --figure, --page and -o, or --safety."
+                "--safety draws nothing.", NOTHING, "Leave out --figure, --page and -o."
             )
         judge_runs(faults, runs or 20, seed, as_json=as_json)
         return
     if faults:
-        raise ConfigError("--faults belongs to --safety.", remedy="Add --safety.")
+        raise ConfigError("--faults belongs to --safety.", NOTHING, "Add --safety.")
     _figures(_chosen(figure), output, pages or [], runs, seed, as_json=as_json)
 
 
 def _check_numbers(runs: int | None, seed: int) -> None:
     if runs is not None and not 1 <= runs <= RUNS_MAX:
-        raise ConfigError(f"--runs is {runs}.", remedy=f"Give 1 to {RUNS_MAX:,}.")
+        raise ConfigError(f"--runs is {runs}.", NOTHING, f"Give 1 to {RUNS_MAX:,}.")
     if seed < 0:
-        raise ConfigError(f"--seed is {seed}.", remedy="Give 0 or more.")
+        raise ConfigError(f"--seed is {seed}.", NOTHING, "Give 0 or more.")
 
 
 def _chosen(figure: str) -> tuple[str, ...]:
@@ -101,7 +102,7 @@ def _chosen(figure: str) -> tuple[str, ...]:
         return FIGURES
     if figure not in FIGURES:
         raise ConfigError(
-            f"There is no figure {figure}.", remedy=f"Choose {', '.join(FIGURES)} or all."
+            f"There is no figure {figure}.", NOTHING, f"Choose {', '.join(FIGURES)} or all."
         )
     return (figure,)
 

@@ -100,7 +100,9 @@ def status(
     from streaming.disciplines.discipline import LISTED_MAX  # noqa: PLC0415
 
     if watch and as_json:
-        raise ConfigError("--watch is for people, --json for programs; give one of them.")
+        raise ConfigError(
+            "--watch is for people, --json for programs.", "Nothing was read.", "Give one of them."
+        )
     if watch and most is not None and most > LISTED_MAX:
         raise ConfigError(
             f"--watch shows {LISTED_MAX:,} channels at most.",

@@ -9,6 +9,12 @@ from streaming.errors import ConfigError
 
 COOPERATIVE = "cooperative-sticky"
 
+NOT_READ = (
+    "Nothing was returned or committed by this call.",
+    "Call again; the reader goes on when Kafka answers.",
+)
+"""Whether a call that could not read took effect, and what to do."""
+
 
 def reader_settings(kafka: dict[str, Any], group: str, *, from_beginning: bool) -> dict[str, Any]:
     """Return a consumer's properties: what the user gave, but for those that a reader rests on."""

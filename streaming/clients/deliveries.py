@@ -200,7 +200,8 @@ def read(
         where = f"{record['topic']}/{record['partition']}@{record['offset']}"
         raise SequencerError(
             f"{where} is not an output of a {discipline} pipeline: {error}.",
-            remedy="Check topic, discipline and header_prefix.",
+            "It was not returned.",
+            "Check topic, discipline and header_prefix.",
         ) from error
     return found
 

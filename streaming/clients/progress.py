@@ -106,7 +106,9 @@ class Completeness:
                 return
             if time.monotonic() > deadline:
                 raise KafkaUnavailable(
-                    f"The progress marks of {topic} could not be read to the end."
+                    f"The progress marks of {topic} could not be read to the end.",
+                    "Nothing is known of how complete it is.",
+                    "Ask again when Kafka answers.",
                 )
 
     def _take(self, topic: str, messages: Iterable[Any]) -> bool:
@@ -140,7 +142,11 @@ class Completeness:
             found = consumer.list_topics(name, timeout=READ_SECONDS_MAX).topics[name]
         except KafkaException as error:
             self.close()
-            raise KafkaUnavailable(f"{name} cannot be read: {error.args[0].str()}.") from error
+            raise KafkaUnavailable(
+                f"{name} cannot be read: {error.args[0].str()}.",
+                f"Nothing is known of how complete {topic} is.",
+                "Ask again when Kafka answers.",
+            ) from error
         if found.error is not None:
             raise self._missing(topic, found.error.str())
         consumer.assign([TopicPartition(name, 0, OFFSET_BEGINNING)])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, cast, overload
 
-from streaming.clients.connecting import COOPERATIVE, connected, reader_settings
+from streaming.clients.connecting import COOPERATIVE, NOT_READ, connected, reader_settings
 from streaming.clients.deliveries import (
     ChangeNotice,
     Delivery,
@@ -290,7 +290,7 @@ class OrderedConsumer(Generic[D]):
 
         if message.error():
             if message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  (its name)
-                raise KafkaUnavailable(f"Reading failed: {message.error().str()}.")
+                raise KafkaUnavailable(f"Reading failed: {message.error().str()}.", *NOT_READ)
             position: int = message.offset()
             return position
         if self._keys is not None and message.key() not in self._keys:

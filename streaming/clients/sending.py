@@ -46,7 +46,11 @@ class Sender:
         left = self._producer.flush(limit_s)
         self._raise_failures()
         if left:
-            raise KafkaUnavailable(f"Kafka has not taken {left} messages within {limit_s} s.")
+            raise KafkaUnavailable(
+                f"Kafka has not taken {left} messages within {limit_s} s.",
+                "They are still being sent.",
+                "Call flush() again when Kafka answers.",
+            )
 
     def __enter__(self) -> Self:
         return self

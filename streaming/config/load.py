@@ -63,7 +63,9 @@ class Config:
         for name in names:
             if name not in self.pipelines:
                 there = ", ".join(sorted(self.pipelines))
-                raise ConfigError(f"There is no pipeline {name!r}.", remedy=f"Known ones: {there}.")
+                raise ConfigError(
+                    f"There is no pipeline {name!r}.", "Nothing was done.", f"Known ones: {there}."
+                )
         return list(dict.fromkeys(names)) or list(self.pipelines)
 
     def check(self, names: Iterable[str] | None = None) -> None:

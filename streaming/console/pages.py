@@ -113,7 +113,11 @@ def record(desk: Desk, request: Request) -> Response:
         return desk.page(request, "nowhere.html", place="{}/{}@{}".format(*place), **shown)
     if shown["role"] == "rejects":  # in other topics these headers are a sender's
         shown |= views.reject_of(desk.config, found)
-    return desk.page(request, "record.html", **shown)
+    is_notice = found.header(desk.config.service.header_prefix + "notice") is not None
+    is_of_channel = shown["role"] in ("input", "output", "rejects") and not is_notice
+    settings = desk.config.pipelines[name]
+    stream = values.channel_of(settings, found) if is_of_channel else found.key
+    return desk.page(request, "record.html", stream=stream, **shown)
 
 
 def groups(desk: Desk, request: Request) -> Response:

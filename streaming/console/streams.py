@@ -8,9 +8,10 @@ from typing import Any
 
 from streaming.arrow.key_text import escaped
 from streaming.config import Config
-from streaming.console.values import encoded_key, link
+from streaming.console.values import channel_of, encoded_key, link
 from streaming.console.views import looked, reject_of
 from streaming.console.waits import waiting_one
+from streaming.disciplines.channels.sql import header_name
 from streaming.graph import lanes
 from streaming.kafka.newest import Found, Search, search
 from streaming.places import TopicPartition
@@ -53,7 +54,7 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
     prefix = config.service.header_prefix
 
     def is_its(record: Found) -> bool:
-        return record.key == key
+        return channel_of(settings, record) == key
 
     topics = (*settings.input, settings.output, settings.rejects)
     found = search(
@@ -70,17 +71,38 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
         for each in found.records
         if each.topic == settings.rejects and (reject := reject_of(config, each))
     }
-    arrived = [(each.place, each.text("label"), each.text("epoch")) for each in arrivals]
-    delivered = [(_origin(each, prefix), each.text("label"), each.text("epoch")) for each in out]
-    fates, rows = lanes.matched(arrived, delivered, reasons)
+    name_of_label = header_name(settings.label)
+
+    def label_of(record: Found) -> str:
+        return record.text(name_of_label) if name_of_label else ""
+
+    def known_by(record: Found) -> str:  # without a label: the time and the value
+        return label_of(record) or repr((record.timestamp, record.value))
+
+    asked = {each.encode() for each in settings.input_commands}
+    commands = {each.place for each in arrivals if each.header("op") in asked}
+    arrived = [(each.place, known_by(each), each.text("epoch")) for each in arrivals]
+    delivered = [(_origin(each, prefix), known_by(each), each.text("epoch")) for each in out]
+    fates, rows = lanes.matched(
+        arrived, delivered, reasons, commands=commands, drops=settings.drops(key)
+    )
     above = [
-        lanes.Arrival(place, label, epoch, 0, became, reasons.get(place, ""), link(name, place))
-        for (place, label, epoch), became in zip(arrived, fates, strict=True)
+        lanes.Arrival(
+            each.place,
+            label_of(each),
+            each.text("epoch"),
+            0,
+            became,
+            reasons.get(each.place, ""),
+            link(name, each.place),
+        )
+        for each, became in zip(arrivals, fates, strict=True)
     ]
-    labels = [each.text("label") for each in out]
+    labels = [label_of(each) for each in out]
     return {
         "key": escaped(key),
         "code": encoded_key(key),
+        "is_readable": settings.channel == "key" or header_name(settings.channel) is not None,
         "picture": _drawn(name, prefix, above, out, labels, rows, escaped(key)),
         "arrivals": list(zip(above, arrivals, strict=True)),
         "waited": {
@@ -139,7 +161,7 @@ def subscriber(config: Config, name: str, key: bytes, scope: Scope) -> dict[str,
     deliveries = search(
         config,
         [settings.output],
-        lambda record: record.key == key,
+        lambda record: channel_of(settings, record) == key,
         LANE_ARRIVALS,
         seconds_max=scope.seconds / 2,
         until=scope.until,

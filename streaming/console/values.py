@@ -6,7 +6,9 @@ import base64
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
+from streaming.disciplines.channels.sql import header_name
 from streaming.kafka.newest import Found
 from streaming.places import Place
 
@@ -21,6 +23,18 @@ def encoded_key(key: bytes | str) -> str:
 def decoded_key(code: str) -> bytes:
     """Return the key that :func:`encoded_key` was given. ValueError for others."""
     return base64.b64decode(code, altchars=b"-_", validate=True)
+
+
+def channel_of(settings: Any, record: Found) -> bytes | None:
+    """Return a record's channel, or its key if the pipeline has no channels.
+
+    None if there is none, or if the pipeline reads channels from values or by SQL.
+    """
+    channel = getattr(settings, "channel", "key")
+    if channel == "key":
+        return record.key
+    name = header_name(channel)
+    return None if name is None else record.header(name)
 
 
 def link(name: str, place: str) -> str:

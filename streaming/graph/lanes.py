@@ -9,7 +9,7 @@ A record that was rejected has a cross, one that is held an open ring.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
@@ -22,7 +22,9 @@ LABEL_CHARACTERS_MAX = 6
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A record of the input: ``fate`` is "delivered", "rejected", "held" or "unknown".
+    """A record of the input.
+
+    ``fate``: "delivered", "rejected", "held", "command", "dropped" (a duplicate) or "unknown".
 
     ``why``: a reject's reason. ``link``: where a click leads.
     """
@@ -51,27 +53,42 @@ def matched(
     arrivals: Sequence[tuple[str, str, str]],
     deliveries: Sequence[tuple[str, str, str]],
     rejects: Mapping[str, str],
+    *,
+    commands: Collection[str] = (),
+    drops: bool = False,
 ) -> tuple[list[str], list[int | None]]:
     """Match arrivals (place, label, epoch) with deliveries (origin or "", label, epoch).
 
     ``rejects``: reasons by the input's place. Returns each arrival's fate, and the row of each
     delivery's arrival. Without a header `origin` the first arrival of a label in an epoch that was
-    not rejected is the one that was delivered: as the first copy wins.
+    not rejected is the one that was delivered: as the first copy wins. ``commands``: the places of
+    those that are no messages. ``drops``: other copies of a label were dropped.
     """
     by_place = {place: row for row, (place, _, _) in enumerate(arrivals)}
     by_label: dict[tuple[str, str], int] = {}
     for row, (place, label, epoch) in enumerate(arrivals):
-        if place not in rejects:
+        if place not in rejects and place not in commands:
             by_label.setdefault((label, epoch or "0"), row)
     rows = [
         by_place.get(origin) if origin else by_label.get((label, epoch or "0"))
         for origin, label, epoch in deliveries
     ]
     delivered = set(rows)
-    fates = [
-        "rejected" if place in rejects else "delivered" if row in delivered else "held"
-        for row, (place, _, _) in enumerate(arrivals)
-    ]
+    copied = {(label, epoch or "0") for _, label, epoch in deliveries} if drops else set()
+    fates = []
+    for row, (place, label, epoch) in enumerate(arrivals):
+        is_first = by_label.get((label, epoch or "0")) == row
+        fates.append(
+            "command"
+            if place in commands
+            else "rejected"
+            if place in rejects
+            else "delivered"
+            if row in delivered
+            else "dropped"
+            if drops and ((label, epoch or "0") in copied or not is_first)
+            else "held"
+        )
     return fates, rows
 
 
@@ -147,7 +164,8 @@ def _mark(root: ET.Element, x: float, y: float, fate: str, link: str) -> ET.Elem
         path = f"M{x - 6:g} {y - 6:g}l12 12m0 -12l-12 12"
         ET.SubElement(parent, "path", {"class": "mark rejected", "d": path})
     else:
-        circle = {"class": f"mark {fate}", "cx": f"{x:g}", "cy": f"{y:g}", "r": "7"}
+        kind = fate if fate in ("delivered", "held") else "unknown"
+        circle = {"class": f"mark {kind}", "cx": f"{x:g}", "cy": f"{y:g}", "r": "7"}
         ET.SubElement(parent, "circle", circle)
     return parent
 

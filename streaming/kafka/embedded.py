@@ -325,5 +325,9 @@ def _start_attached(command: list[str], log: IO[bytes], lock: IO[str]) -> subpro
     threading.Thread(target=live, name="broker", daemon=True).start()
     ready.wait(START_SECONDS_MAX)
     if failures:
-        raise SequencerError(f"Java cannot be started: {failures[0]}.") from failures[0]
+        raise SequencerError(
+            f"Java cannot be started: {failures[0]}.",
+            "No broker was started.",
+            "Install Java 17 or newer, or set JAVA_HOME.",
+        ) from failures[0]
     return started[0]

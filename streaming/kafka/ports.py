@@ -30,4 +30,8 @@ def free_port() -> int:
                 continue
             _given.add(port)
             return port
-    raise SequencerError(f"No port from {PORTS[0]} to {PORTS[1]} is free.")
+    raise SequencerError(
+        f"No port from {PORTS[0]} to {PORTS[1]} is free.",
+        "Nothing was started.",
+        "End other programs, or choose a port yourself.",
+    )

@@ -258,7 +258,9 @@ def _bounds(
     except KafkaError as error:
         why = config.hide(admin.reason(error))
         raise KafkaUnavailable(
-            f"The bounds of {', '.join(names)} could not be read: {why}."
+            f"The bounds of {', '.join(names)} could not be read: {why}.",
+            "Nothing was read.",
+            "Run it again when Kafka answers.",
         ) from error
     return {(name, at): each.offset for name, of in found.items() for at, each in of.items()}
 

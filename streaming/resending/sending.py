@@ -23,7 +23,7 @@ from typing import Any
 
 from streaming.config import Config
 from streaming.crashes import crash_point
-from streaming.errors import ConfigError, Fenced, KafkaUnavailable
+from streaming.errors import ConfigError, Fenced, KafkaUnavailable, TopicsMissing
 from streaming.kafka import client_settings, connection, topics
 from streaming.kafka.record_sizes import OF_ANY_SIZE
 from streaming.places import Place
@@ -81,7 +81,7 @@ class Resending:
         """
         settings = self.config.pipelines[self.pipeline]
         self._targets = self._topics_to_write()
-        topics.partitions(self.config, self._targets)
+        self._require_targets()
         book = ledger.ledger_of(settings.rejects)
         begun = None
         if not dry:
@@ -120,6 +120,14 @@ class Resending:
                 "Send to a topic that no pipeline writes, with --to TOPIC.",
             )
         return [topic for topic in to if topic not in closed]
+
+    def _require_targets(self) -> None:
+        try:
+            topics.partitions(self.config, self._targets)
+        except TopicsMissing as missing:
+            there = "Create it with Kafka's tools, or name another one."
+            remedy = missing.remedy if self.choice.to is None else there
+            raise TopicsMissing(missing.message, "Nothing was sent.", remedy) from None
 
     def _is_due(self, reject: Reject) -> bool:
         """Return whether to send a reject now; counts it."""

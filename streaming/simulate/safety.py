@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from sequencer.simulation.carrier import Faults
     from sequencer.simulation.safety import Verdict
 
+NOTHING = "Nothing was simulated."
+
 
 def judge_runs(faults: str, runs: int, seed: int, *, as_json: bool) -> None:
     """Run networks with the seeds from `seed` on; exit status 1 at the first broken invariant."""
@@ -51,17 +53,21 @@ def chosen_faults(text: str) -> Faults:
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
         if name not in known:
-            raise ConfigError(f"There is no fault {name}.", remedy=f"Choose {', '.join(known)}.")
+            raise ConfigError(
+                f"There is no fault {name}.", NOTHING, f"Choose among {', '.join(known)}."
+            )
         try:
             rates[name] = int(value) if name in ("cuts", "crashes") else float(value)
         except ValueError:
             raise ConfigError(
-                f"The fault {name} has no number: {part}.", remedy=f"Write {name}=0.1 or the like."
+                f"The fault {name} has no number: {part}.",
+                NOTHING,
+                f"Write {name}=0.1 or the like.",
             ) from None
     try:
         return replace(HARSH, **rates)
     except ValueError as error:
-        raise ConfigError(f"--faults: {error}.") from None
+        raise ConfigError(f"--faults: {error}.", NOTHING, "Correct that number.") from None
 
 
 def _plain(verdicts: list[Verdict], faults: Faults) -> dict[str, object]:

@@ -45,7 +45,7 @@ class Passing:
         before = self.highest.get(source, -1)
         if reading.passes and offset < before:
             witness = f"its input is at offset {offset}, and that at {before} was delivered before"
-            self.verdict.find("overtaken", f"{record} has no label: {witness}")
+            self.verdict.find("overtaken", f"{record} came without a label: {witness}")
         self.highest[source] = max(offset, before)
         if reading.passes:
             passed = self.passed.setdefault(reading.channel, {})

@@ -14,6 +14,8 @@ from streaming.errors import ConfigError
 from streaming.places import Place
 from streaming.verify import copies
 from streaming.verify.added import REJECT_HEADERS, reject
+from streaming.verify.channel_notices import WORDS
+from streaming.verify.notices import read_notice
 from streaming.verify.origins import content_of, origin_of, text_of
 from streaming.verify.records import Record
 from streaming.verify.seeking import Seeker, Span
@@ -28,7 +30,8 @@ NUMBERS = ("sequence", "incarnation", "group-version", "group-sequence", "timest
 class Life:
     """What became of an input record in one pipeline.
 
-    ``state``: "delivered", "rejected", "undelivered", "held", "waiting" (not read yet), "unknown".
+    ``state``: "delivered", "rejected", "undelivered", "command", "held", "held or dropped" (as a
+    duplicate), "waiting" (not read yet), "unknown".
     """
 
     pipeline: str
@@ -135,7 +138,10 @@ class Lives:
             life.state = "undelivered"
         else:
             life.state = self._by_marks(record, pipeline)
-        if pipeline.discipline == "channel" and life.state in ("delivered", "held", "unknown"):
+            if life.state != "waiting" and _is_command(record, pipeline):
+                life.state = "command"
+        has_waited = life.state not in ("rejected", "command", "waiting")
+        if pipeline.discipline == "channel" and has_waited:
             life.waited = self._waited(record, life, pipeline)
         return life
 
@@ -181,15 +187,16 @@ class Lives:
         """Events that name the record, and those that gave up what it waited for, or its label."""
         wanted = (life.reject or {}).get("reject-gap")
         channel = self._channel(record, pipeline)
-        label = next((each.get("label") for each in life.deliveries), None)
+        own = next(iter(life.deliveries), {})
+        epoch = (record.header("epoch")[1] or b"0").decode(errors="replace")
         for span in self.seeker.behind(pipeline.events, record.timestamp):
             for each in self.seeker.newest_first(span):
                 event = object_in(each.value) or {}
                 is_named = tuple(event.get(name) for name in PLACE) == record.place
                 if is_named or (wanted is not None and event.get("id") == wanted):
                     life.events.append(event)
-                elif event.get("event") == "gap" and each.key == channel and label is not None:
-                    life.events += [event] if _is_below(event, label) else []
+                elif event.get("event") == "gap" and each.key == channel and "label" in own:
+                    life.events += [event] if _is_below(event, own, epoch) else []
         life.events.reverse()
 
     def _channel(self, record: Record, pipeline: Any) -> bytes | None:
@@ -210,7 +217,17 @@ class Lives:
             mark = object_in(newest.value if newest else None) or {}
             of = mark.get("inputs", {}).get(record.topic, {})
             read = max(read, int(of.get(str(record.partition), -1)))
-        return "held" if read > record.offset else "waiting"
+        if read <= record.offset:
+            return "waiting"
+        return "held or dropped" if self._may_drop(record, pipeline) else "held"
+
+    def _may_drop(self, record: Record, pipeline: Any) -> bool:
+        if pipeline.discipline != "channel":
+            return False
+        channel = self._channel(record, pipeline)
+        if channel is None:  # only the service reads it
+            return "drop" in (pipeline.duplicates, *(each.duplicates for each in pipeline.rules))
+        return bool(pipeline.drops(channel))
 
     # --- What it waited for.
 
@@ -238,12 +255,19 @@ class Lives:
         }
 
     def _before(self, channel: bytes, life: Life, pipeline: Any) -> Iterator[Record]:
-        """Deliveries of the channel before the record's, the newest first."""
+        """Labelled deliveries of the channel before the record's, the newest first."""
         key = channel if pipeline.channel == "key" else None
         for span in self._spans_before(life, pipeline):
             for each in self.seeker.newest_first(span, key):
-                if self._channel(each, pipeline) == channel:
+                if self._channel(each, pipeline) == channel and self._is_labelled(each, pipeline):
                     yield each
+
+    def _is_labelled(self, delivery: Record, pipeline: Any) -> bool:
+        """Return whether a delivery may be what others wait for: no notice, not passed."""
+        if read_notice(delivery, self.prefix, WORDS) is not None:
+            return False
+        name = header_name(pipeline.label) if isinstance(pipeline.label, str) else None
+        return pipeline.unlabelled != "pass" or name is None or delivery.header(name)[0]
 
     def _spans_before(self, life: Life, pipeline: Any) -> Iterable[Span]:
         if not life.deliveries:
@@ -268,9 +292,24 @@ class Lives:
         return (record.offset + is_later, each.timestamp if is_later else 0)
 
 
-def _is_below(gap: dict[str, Any], label: str) -> bool:
-    """Return whether a gap ends at a label or below it, as far as labels are numbers."""
-    stop = str(gap.get("to"))
+def _is_command(record: Record, pipeline: Any) -> bool:
+    """Return whether an input record is a command, as its last header ``op`` says."""
+    op = record.header("op")[1]
+    return op is not None and op in map(str.encode, getattr(pipeline, "input_commands", ()))
+
+
+def _is_below(gap: dict[str, Any], delivery: dict[str, Any], epoch: str) -> bool:
+    """Return whether a gap ends at a delivery's label or below it, as far as labels are numbers.
+
+    In the delivery's incarnation and epoch: others have labels of their own.
+    """
+    incarnation = delivery.get("incarnation")
+    if str(gap.get("incarnation", incarnation)) != incarnation:
+        return False
+    own_epoch = int(epoch) if epoch.isdecimal() else epoch
+    if gap.get("epoch", own_epoch) != own_epoch:
+        return False
+    stop, label = str(gap.get("to")), delivery["label"]
     return int(stop) <= int(label) if stop.isdecimal() and label.isdecimal() else stop == label
 
 

@@ -96,7 +96,7 @@ class Origins:
         for named, is_there in enumerate(self._inputs):
             if not is_there:
                 shown, place = self._shown[named], self._places[named]
-                self.faults.append(f"{shown} names {place}: there is no such input")
+                self.faults.append(f"{shown} names {text_of(place)}: there is no such input")
         for witness in self.faults:
             verdict.find("wrong-origin", witness)
 
@@ -114,7 +114,7 @@ class Origins:
             self._shown.append(str(record))
             self._inputs.append(0)
         if (self._contents[named], self._messages[named]) != (content, name):
-            self.faults.append(f"{record} and {self._shown[named]} both name {place}")
+            self.faults.append(f"{record} and {self._shown[named]} both name {text_of(place)}")
             return
         before = self._place_of.get(name)
         if before < 0:

@@ -75,7 +75,9 @@ class Topics:
             )
         except KafkaError as error:
             raise KafkaUnavailable(
-                f"Kafka at {config.kafka.bootstrap_servers} does not answer ({error})."
+                f"Kafka at {config.kafka.bootstrap_servers} does not answer ({error}).",
+                "Nothing was judged.",
+                "Run it again when Kafka answers.",
             ) from error
 
     def __enter__(self) -> Self:
@@ -140,7 +142,11 @@ class Topics:
         while any(consumer.position(partition) < ends[partition] for partition in partitions):
             polled = consumer.poll(timeout_ms=500)
             if not polled and time.monotonic() - moved > QUIET_SECONDS_MAX:
-                raise KafkaUnavailable(f"{topic} could not be read to its end: nothing comes.")
+                raise KafkaUnavailable(
+                    f"{topic} could not be read to its end: nothing comes.",
+                    "Nothing was judged.",
+                    "Run it again when Kafka answers.",
+                )
             for partition, messages in polled.items():
                 count += len(messages)
                 for message in messages:

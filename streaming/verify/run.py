@@ -112,7 +112,11 @@ def _judge_in_time(asked: Subject, wait_s: float) -> Verdict:
     of = JUDGES.get(asked.settings.discipline)
     if of is None:
         what = asked.settings.discipline
-        raise ConfigError(f"pipelines.{asked.name}: verify cannot judge {what!r}.")
+        raise ConfigError(
+            f"pipelines.{asked.name}: verify cannot judge {what!r}.",
+            "Nothing was judged.",
+            "Leave this pipeline out (--pipeline names the others).",
+        )
     deadline = None
     while True:
         verdict, ends = of.judge(asked)

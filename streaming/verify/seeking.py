@@ -126,7 +126,11 @@ class Seeker:
             now = time.monotonic()
             moved = now if taken or last >= 0 else moved
             if now - moved > QUIET_SECONDS_MAX:
-                raise KafkaUnavailable(f"{topic} could not be read: nothing comes.")
+                raise KafkaUnavailable(
+                    f"{topic} could not be read: nothing comes.",
+                    "Nothing was found.",
+                    "Run it again when Kafka answers.",
+                )
             for each in taken:
                 if isinstance(each, End) or each.offset >= stop:
                     return

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from sequencer.channels.delays import Quantile
-from sequencer.channels.globs import matches
+from sequencer.channels.globs import first_match, matches
 from sequencer.channels.rules import (
     CUSTOM_WINDOW_DEFAULT,
     CUSTOM_WINDOW_MAX,
@@ -241,6 +241,13 @@ class ChannelPipeline(ByChannel):
             buffer = {**own["buffer"], **chosen.get("buffer", {})}
             rule |= {**own, **chosen, "buffer": buffer}
         return plain
+
+    def drops(self, channel: bytes) -> bool:
+        """Return whether duplicates of a channel are dropped, by its rule or the pipeline's."""
+        globs = tuple(rule.channel for rule in self.rules)
+        number = int(first_match(pa.array([channel], pa.binary()), globs)[0])
+        own = self.rules[number - 1].duplicates if number else None
+        return (own or self.duplicates) == "drop"
 
     def all_rules(self) -> Rules:
         """The core's rules; ValueError where custom labels do not work (they are imported now)."""

@@ -270,6 +270,8 @@ def test_what_cannot_be_sent_is_refused(place, broker, tmp_path):
     code, _, err = called("resend", place.config, "--reason", "late", "--to", "not.there")
     assert code == 2
     assert "Topics are missing in Kafka: not.there" in err
+    assert "Nothing was sent." in err
+    assert "sequencer topics" not in err  # that would not create it
     code, _, err = called("resend", place.config, "--where", "label > 3")
     assert code == 2
     assert "is not a condition" in err

@@ -146,6 +146,49 @@ def test_what_a_record_waited_for_and_how_long(tmp_path, topics):
     assert found["waited"] == {"t.in/0@1": ("1", 2.0), "t.in/0@2": ("1", 1.0)}
 
 
+def test_commands_records_without_a_label_and_dropped_ones_are_not_held(tmp_path, topics):
+    more = {"unlabelled": "pass", "input_commands": ["skip"], "duplicates": "drop"}
+    config = config_of(tmp_path, **more)
+    sent = [{"label": "0"}, {}, {"op": "skip"}, {}, {"label": "0"}, {"label": "3"}]
+    topics["t.in"] = [record("t.in", n, b"K", b"%d" % n, n, **each) for n, each in enumerate(sent)]
+    topics["t.out"] = [
+        record("t.out", at, b"K", b"%d" % n, n, sequence=str(at), **sent[n])
+        for at, n in enumerate((0, 1, 3))
+    ]
+    found = streams.channel(config, "p", b"K", Scope(1))
+    assert [each.fate for each, _ in found["arrivals"]] == [
+        *("delivered", "delivered", "command", "delivered", "dropped", "held")
+    ]
+    assert lines(found["picture"]) == 3
+
+
+def test_channels_and_labels_in_headers_of_their_own(tmp_path, topics):
+    config = config_of(tmp_path, channel="header('c')", label="header('n')")
+    sent = [{"c": "A", "n": "1"}, {"c": "B", "n": "0"}, {"c": "A", "n": "0"}, {"c": "A", "n": "5"}]
+    topics["t.in"] = [record("t.in", n, b"A", **each) for n, each in enumerate(sent)]
+    topics["t.out"] = [
+        record("t.out", at, b"A", sequence=str(at), **sent[n]) for at, n in enumerate((2, 0))
+    ]
+    found = streams.channel(config, "p", b"A", Scope(1))
+    assert [(each.label, each.fate) for each, _ in found["arrivals"]] == [
+        *(("1", "delivered"), ("0", "delivered"), ("5", "held"))
+    ]
+    assert found["waited"] == {"t.in/0@0": ("0", 0.0)}
+
+
+@pytest.mark.parametrize(
+    ("channel", "is_readable", "count"), [("key", True, 2), ({"json": "$.c"}, False, 0)]
+)
+def test_labels_inside_values(tmp_path, topics, channel, is_readable, count):
+    config = config_of(tmp_path, channel=channel, label={"json": "$.n"})
+    values = [b'{"n": 1, "c": "K"}', b'{"n": 0, "c": "K"}']
+    topics["t.in"] = [record("t.in", n, b"K", value, n) for n, value in enumerate(values)]
+    topics["t.out"] = [record("t.out", 0, b"K", values[1], 1), record("t.out", 1, b"K", values[0])]
+    found = streams.channel(config, "p", b"K", Scope(1))
+    assert found["is_readable"] is is_readable
+    assert [each.fate for each, _ in found["arrivals"]] == ["delivered"] * count
+
+
 def pages(show):
     """All pages of a stream, the newest first, as their links lead: the numbers on each."""
     scope, seen = Scope(1), []

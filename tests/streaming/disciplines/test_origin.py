@@ -188,10 +188,10 @@ def test_channels_name_what_they_held():
 @pytest.mark.parametrize(
     ("origin", "said"),
     [
-        (b"in/0@99", "there is no such input"),
+        (b"in/0@99", "names in/0@99: there is no such input"),
         (b"in/0@", "is not a place"),
         (None, "is not a place"),
-        ("other", "both name"),
+        ("other", "both name in/"),
     ],
 )
 def test_the_judge_finds_a_wrong_one(origin, said):

@@ -23,6 +23,16 @@ def test_an_origin_says_which_record_it_was():
     assert rows == [1, None]
 
 
+def test_commands_and_dropped_copies_are_not_held():
+    arrivals = [("i@0", "0", ""), ("i@1", "0", ""), ("i@2", "", ""), ("i@3", "2", "")]
+    arrivals += [("i@4", "2", ""), ("i@5", "2", "1")]
+    for origin in ("", "i@0"):
+        out = [(origin, "0", "")]
+        fates, rows = matched(arrivals, out, {}, commands={"i@2"}, drops=True)
+        assert fates == ["delivered", "dropped", "command", "held", "dropped", "held"]
+        assert rows == [0]
+
+
 @given(st.permutations(range(12)), st.sets(st.integers(0, 11)))
 def test_every_arrival_has_one_fate(order, rejected):
     arrivals = [(f"i@{at}", str(label), "") for at, label in enumerate(order)]

@@ -114,6 +114,16 @@ def test_who_gave_up_what_it_waited_for():
     assert [event["reason"] for event in one["events"]] == ["timeout"]
 
 
+def test_gaps_of_other_epochs_and_incarnations_are_not_its_own():
+    topics = worked(origin=True)
+    for at, (epoch, incarnation) in enumerate([(1, 7), (0, 6), (0, 7)]):
+        gap = {"event": "gap", "channel": "k", "epoch": epoch, "incarnation": incarnation}
+        gap |= {"id": str(at), "from": 1, "to": 2}
+        topics.put("p.events", 0, 901, b"k", json.dumps(gap).encode())
+    _, one = life(topics, "p.in", 0, 3, origin=True)
+    assert [event["id"] for event in one["events"]] == ["g", "2"]
+
+
 class Written:
     """What the operator wrote of a random history, as `Seeker` reads it."""
 
@@ -185,6 +195,59 @@ def test_a_reject_and_what_is_held():
         mark = {"inputs": {"p.in": {"0": read}}}
         topics.put("p.progress", 0, 950 + read, b"0", json.dumps(mark).encode())
         assert life(topics, "p.in", 0, 5, progress=True)[1]["state"] == state
+
+
+@pytest.mark.parametrize("origin", [False, True])
+def test_nothing_waits_for_a_notice_or_a_record_without_a_label(origin):
+    """Label 0, a notice of a later time, a later record that passes, and label 2."""
+    topics = Topics(holes=False)
+    labels = ([("label", b"0")], [("label", b"2")], [("label", b"9")], [])
+    first, after, _, bare = [
+        topics.put("p.in", 0, 100 + at, b"k", b"v%d" % at, own) for at, own in enumerate(labels)
+    ]
+    delivered(topics, first, 0, origin=origin)
+    notice = [("notice", b"gap"), ("detail", b"{}"), ("sequence", b"1"), ("incarnation", b"7")]
+    topics.put("p.out", 0, 900, b"k", None, notice)
+    delivered(topics, bare, 2, origin=origin)
+    settings = {"notices": True, "unlabelled": "pass", "origin": origin}
+    _, held = life(topics, "p.in", 0, 2, **settings)
+    assert held["waited"]["last_delivery"]["label"] == "0"
+    delivered(topics, after, 3, origin=origin)
+    _, one = life(topics, "p.in", 0, 1, **settings)
+    assert (one["state"], one["waited"]) == ("delivered", None)
+
+
+@pytest.mark.parametrize("discipline", ["channel", "group", "multicast"])
+def test_a_command_in_the_input_is_no_message(discipline):
+    op = {"channel": "reset", "group": "leave", "multicast": "release"}[discipline]
+    settings = {"discipline": discipline, "input_commands": [op], "progress": True}
+    topics = Topics(holes=False)
+    topics.put("p.in", 0, 100, b"k", b"{}", [("op", op.encode())])
+    topics.put("p.in", 0, 100, b"k", b"{}", [("op", op.encode()), ("op", b"else")])
+    assert life(topics, "p.in", 0, 0, **settings)[1]["state"] == "waiting"
+    topics.put("p.progress", 0, 950, b"0", json.dumps({"inputs": {"p.in": {"0": 2}}}).encode())
+    answer = {"event": "command-done", "topic": "p.in", "partition": 0, "offset": 0}
+    topics.put("p.events", 0, 902, b"", json.dumps(answer).encode())
+    _, one = life(topics, "p.in", 0, 0, **settings)
+    assert (one["state"], one["events"], one["waited"]) == ("command", [answer], None)
+    assert life(topics, "p.in", 0, 1, **settings)[1]["state"] == "held"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"duplicates": "drop"},
+        {"rules": [{"channel": "k*", "duplicates": "drop"}]},
+        {"duplicates": "drop", "channel": {"json": "$.c"}},
+    ],
+)
+def test_where_duplicates_are_dropped_a_record_may_not_be_held(settings):
+    topics = worked(origin=True)
+    topics.put("p.progress", 0, 950, b"0", json.dumps({"inputs": {"p.in": {"0": 6}}}).encode())
+    _, one = life(topics, "p.in", 0, 5, progress=True, **settings)
+    assert one["state"] == "held or dropped"
+    others = {"duplicates": "drop", "rules": [{"channel": "?", "duplicates": "reject"}]}
+    assert life(topics, "p.in", 0, 5, progress=True, **others)[1]["state"] == "held"
 
 
 @pytest.mark.parametrize("place", [("p.in", 0, 77), ("other", 0, 0)])
