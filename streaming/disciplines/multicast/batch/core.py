@@ -209,6 +209,8 @@ class BatchCore(BroadcastCore):
                 more |= signed(row["value"])
                 events.append(output.answer(self.plan.pipeline, place, asked_as, now_ms, more))
         self.holders.settle()
+        owners = pa.array([raw(end.owner) for end in ends], pa.binary())
+        self._note_active(owners.unique(), now_ms)  # they had a node until now
         self.clock += len(rows)
         return ends
 
@@ -266,7 +268,7 @@ class BatchCore(BroadcastCore):
                 yield self.plan.output, deliveries(messages, sent, record, name, added)
         for peer, node in copies.handles():
             self.holders.add(node, rows[peer])
-        self._note_senders(messages, flat(records["key"]), now_ms)
+        self._note_active(flat(records["key"]).filter(pa.array(messages.good)).unique(), now_ms)
         self.clock += len(records)
         self.totals.seen += int(own.sum())
         self.totals.delivered += int(copies.counts.sum())
@@ -289,9 +291,9 @@ class BatchCore(BroadcastCore):
             return None
         return Node(life.number, raw(life.owner), destroyed=life.destroyed_ms >= 0)
 
-    def _note_senders(self, messages: Messages, senders: pa.Array, now_ms: int) -> None:
-        """Count senders as active."""
-        rows = self.peers.rows(senders.filter(pa.array(messages.good)).unique())
+    def _note_active(self, names: pa.Array, now_ms: int) -> None:
+        """Count peers as active: senders, and owners of nodes that end."""
+        rows = self.peers.rows(names)
         self.peers.last_ms[rows[rows >= 0]] = now_ms
 
     def _undelivered(
