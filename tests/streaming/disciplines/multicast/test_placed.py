@@ -10,7 +10,7 @@ from streaming.disciplines.multicast.protocol.route import route
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
 from tests.seeds import seeds
-from tests.streaming.disciplines.multicast.floors import plan_for
+from tests.streaming.disciplines.multicast.floors import events, plan_for
 from tests.streaming.disciplines.multicast.placed_model import OPS, Model, ask, history, put
 from tests.streaming.exchange_harness import Floor
 from tests.streaming.verify.worlds import Topics
@@ -23,9 +23,14 @@ def floor_of(topics, order, seed=1, **more):
     return Floor(plan, MulticastOperator(plan), route(plan), topics, seed)
 
 
-def judged(topics):
+def judged(topics, retire_after_ms=10**9, now_ms=0):
     settings = Settings(
-        pipeline="p", output="out", partitions={"out": 3}, retire_after_ms=10**9, input_commands=OPS
+        pipeline="p",
+        output="out",
+        partitions={"out": 3},
+        retire_after_ms=retire_after_ms,
+        now_ms=now_ms,
+        input_commands=OPS,
     )
     own = ("out", "rejects", "events", "commands", "in")
     return judge(settings, Material(*(topics.all(name) for name in own)))
@@ -100,6 +105,41 @@ def test_a_release_stands_between_its_senders_messages(order, again):
     (answer,) = [a for r in topics.all("events") if (a := json.loads(r.value))["command"] == "back"]
     assert (answer["sequence"], answer["from"], answer["by"]) == (1, "p1", "me")
     assert judged(topics).good
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_name_may_be_taken_again_before_the_destruction_is_answered(order):
+    """The service stood still for longer than a destroyed node is remembered."""
+    topics = Topics()
+    floor = floor_of(topics, order, shards=3, retire_after_ms=1000)
+    begin_ms = floor.now_ms
+
+    def create(owner):
+        command = {"op": "create-node", "node": "n", "owner": owner}
+        topics.put("commands", 0, floor.now_ms, None, json.dumps(command).encode())
+        floor.batch(whole=True)
+
+    def sent(key, value, *headers):
+        topics.put("in", 0, floor.now_ms, key, value, headers)
+
+    create("o")
+    sent(b"s", b"reached", ("to", b"a,b,c,@n"), ("handles", b"@n"))
+    floor.run(whole=True)
+    sent(b"o", b'{"node": "n"}', ("op", b"destroy-node"))
+    floor.batch(whole=True)
+    floor.now_ms += 2000
+    sent(b"s", b"late", ("to", b"@n"))
+    floor.batch(whole=True)
+    create("p")
+    sent(b"s", b"new", ("to", b"@n"))
+    floor.run(whole=True)
+    answers = sorted((each["at"], each["op"]) for each in events(floor, "command-done"))
+    assert [op for _, op in answers] == ["create-node", "create-node", "destroy-node"]
+    assert [record.value for record in topics.all("rejects")] == [b"late"]
+    verdict = judged(topics, 1000, floor.now_ms)
+    assert verdict.good, verdict.faults
+    verdict = judged(topics, floor.now_ms - begin_ms + 1, floor.now_ms)
+    assert verdict.counts.keys() >= {"wrong-answer", "wrong-reason"}, "it was forgotten too early"
 
 
 @pytest.mark.parametrize("order", ORDERS)
