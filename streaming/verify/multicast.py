@@ -115,7 +115,7 @@ class _Judge(Evidence):
             lambda _: None,
             lambda one, two: f"{deliveries.name(one)} comes before {deliveries.name(two)}",
         )
-        releases = placed_releases(verdict, self.commands)
+        self.releases = releases = placed_releases(verdict, self.commands)
         of = self.of.copy()
         for message in unsure:
             of[message] = -1
@@ -280,7 +280,7 @@ class _Judge(Evidence):
         refused = refused_handles(
             self.undelivered, self.rejects, self.inputs, self._wanted, self.nodes
         )
-        own = self.commands, self.events, refused, self.refused_notices
+        own = self.commands, self.events, self.releases, refused, self.refused_notices
         handles = Handles(self.nodes, self.ends, *own)
         self.owed = judge_notices(self.verdict, self.deliveries, handles, self.settings.due)
 

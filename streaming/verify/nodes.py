@@ -100,7 +100,7 @@ def replay(
             if creates:
                 node.lives.append(NodeLife(command.others[0].encode()))
             elif node.lives:
-                _end(verdict, command, node.lives[-1], ends)
+                _end(verdict, command, node.lives[-1], ends, is_its=certain)
         if node.lives:
             nodes[b"@" + name.encode()] = node
     return nodes, ends
@@ -146,7 +146,15 @@ def _release(verdict: Verdict, command: Command, node: Node | None) -> None:
         verdict.find("wrong-answer", f"{witness}: {command.where} had to be refused")
 
 
-def _end(verdict: Verdict, command: Command, life: NodeLife, ends: dict[Stamp, Command]) -> None:
+def _end(
+    verdict: Verdict,
+    command: Command,
+    life: NodeLife,
+    ends: dict[Stamp, Command],
+    *,
+    is_its: bool,
+) -> None:
+    """Note a node's destruction; ``is_its``: the life is that of the node, for sure."""
     life.asked_ms = command.timestamp
     if not command.answered:
         life.ending, life.ended = True, ""
@@ -163,6 +171,9 @@ def _end(verdict: Verdict, command: Command, life: NodeLife, ends: dict[Stamp, C
         life.ending = True
         return
     stamp = (timestamp, sender.encode())
+    if is_its and stamp[1] != life.owner:
+        witness = f"{answer.where} says that {sender} destroyed a node of {text(life.owner)}"
+        verdict.find("wrong-answer", witness)
     if stamp in ends:
         witness = f"{answer.where} has the timestamp and from of {ends[stamp].answers[0].where}"
         verdict.find("wrong-answer", witness)

@@ -13,6 +13,7 @@ from tests.seeds import seeds
 from tests.streaming.disciplines.multicast.floors import events, plan_for
 from tests.streaming.disciplines.multicast.placed_model import OPS, Model, ask, history, put
 from tests.streaming.exchange_harness import Floor
+from tests.streaming.verify.plants import with_header
 from tests.streaming.verify.worlds import Topics
 
 ORDERS = ("clock", "counter")
@@ -181,3 +182,25 @@ def test_the_judge_finds_commands_that_are_not_in_their_place(order):
                     headers = [(n, b"1" if n == "timestamp" else v) for n, v in record.headers]
                     there[at] = replace(record, headers=tuple(headers))
         assert judged(topics).counts.keys() & {fault, "same-stamp"}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_judge_finds_a_notice_that_is_missing_before_a_release(order, kept):
+    topics = Topics()
+    ask(topics, "p1", "create-node", node="n", owner="p1")
+    put(topics, "p1", b"0", [("to", "p2"), ("handles", "@n")])
+    ask(topics, "p1", "destroy-node", node="n")
+    put(topics, "p1", b"1", [("to", "p2")])
+    ask(topics, "p1", "release", node="n", peer="p2")
+    floor_of(topics, order).run(whole=True)
+    (place,) = {(r.topic, r.partition) for r in topics.all("out")}
+    if not kept:
+        first, _, last = topics.records[place]
+        last = with_header(last, "sequence", b"1")
+        topics.records[place] = [first, last]
+        for answers in (some for (name, _), some in topics.records.items() if name == "events"):
+            for at, record in enumerate(answers):
+                value = record.value.replace(b'"sequence": 3', b'"sequence": 2')
+                answers[at] = replace(record, value=value)
+    assert judged(topics).counts.keys() == (set() if kept else {"missing-notice"})
