@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Any
 
 from streaming.arrow.json_object import object_in
@@ -203,7 +204,7 @@ def place_in(fields: Mapping[str, Any]) -> Place | None:
     return None
 
 
-def may_be_forgotten(at: str, remembered_ms: int, now_ms: int) -> bool:
+def may_be_forgotten(at: str, remembered_ms: int, now_ms: float) -> bool:
     """Return whether so much time has passed since ``at`` (RFC 3339), or this is not known."""
     try:
         since_ms = now_ms - datetime.fromisoformat(at).timestamp() * 1000
@@ -243,6 +244,14 @@ def by_subject(commands: list[Command]) -> dict[str, list[Command]]:
 def answered_at(command: Command) -> str:
     """The batch time of the answer; RFC 3339 in one zone and precision sorts as text."""
     return str(command.answers[0].fields.get("at", "")) if command.answers else "~"
+
+
+def answered_ms(command: Command) -> float:
+    """Return the batch time of the answer in ms; endless if it is not known."""
+    try:
+        return datetime.fromisoformat(answered_at(command)).timestamp() * 1000
+    except ValueError:
+        return inf
 
 
 def is_text(said: Any) -> bool:

@@ -88,7 +88,7 @@ class _Judge(Evidence):
         self.deliveries = MulticastDeliveries(verdict, self.histories, settings.output, prefix)
         super().__init__(settings, verdict, material, self.deliveries, OPS, ("to", "handles"))
         changes_of = by_subject(self.commands)
-        self.nodes, self.ends = replay(verdict, changes_of)
+        self.nodes, self.ends = replay(verdict, changes_of, settings.retire_after_ms)
         judge_node_refusals(verdict, changes_of)
         self.undelivered: dict[int, dict[bytes, Event]] = {}
         self.refused_notices: set[tuple[bytes, Place | None]] = set()
@@ -115,7 +115,7 @@ class _Judge(Evidence):
             lambda _: None,
             lambda one, two: f"{deliveries.name(one)} comes before {deliveries.name(two)}",
         )
-        releases = placed_releases(verdict, self.commands)
+        self.releases = releases = placed_releases(verdict, self.commands)
         of = self.of.copy()
         for message in unsure:
             of[message] = -1
@@ -127,9 +127,10 @@ class _Judge(Evidence):
     def _fits(self, record: int, reason: str) -> bool:
         (there, value), (_, handles) = self.inputs.headers[record]
         wanted = names(value) if there else ()
-        if reason == "missing-sender" or reason in REFUSALS:
-            return (self.inputs.senders[record] is None) == (reason not in REFUSALS)
-        return reason_fits(self.nodes, reason, wanted, names(handles))
+        if (self.inputs.senders[record] is None) != (reason == "missing-sender"):
+            return False
+        is_about_nobody = reason == "missing-sender" or reason in REFUSALS
+        return is_about_nobody or reason_fits(self.nodes, reason, wanted, names(handles))
 
     def _read_undelivered(self) -> None:
         """The events `undelivered` by input and destination; those of notices apart."""
@@ -279,7 +280,7 @@ class _Judge(Evidence):
         refused = refused_handles(
             self.undelivered, self.rejects, self.inputs, self._wanted, self.nodes
         )
-        own = self.commands, self.events, refused, self.refused_notices
+        own = self.commands, self.events, self.releases, refused, self.refused_notices
         handles = Handles(self.nodes, self.ends, *own)
         self.owed = judge_notices(self.verdict, self.deliveries, handles, self.settings.due)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 
@@ -23,7 +23,11 @@ from streaming.verify.inputs import Ends, Inputs, is_due
 from streaming.verify.multicast_deliveries import Held, MulticastDeliveries
 from streaming.verify.nodes import Node, NodeLife, Stamp, names
 
+NOT_PLACED: Stamp = (-1, b"")
 MISSING, WRONG = "missing-notice", "wrong-notice"
+Release = tuple[StreamPoint | None, bytes, Stamp | None]
+"""Where in a peer's stream it released a node's handle (None: not answered yet), and the release's
+place in the order, if it has one."""
 Holds = dict[bytes, dict[int, tuple[NodeLife, Held]]]
 """Of a peer: by node, then by the identity of its life, the delivery that gave the handle last."""
 
@@ -32,31 +36,35 @@ Holds = dict[bytes, dict[int, tuple[NodeLife, Held]]]
 class Handles:
     """What the commands and events say: nodes, destructions by stamp, releases, retirements.
 
-    ``refused``: peers and nodes of which Kafka refused a delivery with the node's handle.
-    ``refused_notices``: peers, and the places of the commands that Kafka refused to tell them.
+    ``placed``: releases by stamp. ``refused``: peers and nodes of which Kafka refused a delivery
+    with the node's handle. ``refused_notices``: peers, and the places of the commands that Kafka
+    refused to tell them.
     """
 
     nodes: Mapping[bytes, Node]
     ends: Mapping[Stamp, Command]
     commands: Sequence[Command]
     events: Sequence[Event]
+    placed: Mapping[Stamp, Command] = field(default_factory=dict)
     refused: Collection[tuple[bytes, bytes]] = frozenset()
     refused_notices: Collection[tuple[bytes, Place | None]] = frozenset()
 
-    def releases(self, verdict: Verdict) -> dict[bytes, list[tuple[StreamPoint | None, bytes]]]:
-        """Of each peer the places where it released a node's handle; None: not answered yet."""
-        released: dict[bytes, list[tuple[StreamPoint | None, bytes]]] = defaultdict(list)
+    def releases(self, verdict: Verdict) -> dict[bytes, list[Release]]:
+        """Return the releases of each peer."""
+        stamps = {command.place: stamp for stamp, command in self.placed.items()}
+        released: dict[bytes, list[Release]] = defaultdict(list)
         for command in self.commands:
             if command.op != "release" or not command.done:
                 continue
             peer, node = command.others[0].encode(), b"@" + command.subject.encode()
             if not command.answered:
-                released[peer].append((None, node))
+                released[peer].append((None, node, None))
                 continue
             answer = command.answers[0]
             place = tuple(answer.fields.get(name) for name in ("incarnation", "sequence"))
             if all(type(number) is int for number in place):
-                released[peer].append((place, node))  # type: ignore[arg-type]
+                stamp = stamps.get(command.place)
+                released[peer].append((place, node, stamp))  # type: ignore[arg-type]
             elif place != (None, None):
                 witness = f"{answer.where} says where the stream of {text(peer)} was by no numbers"
                 verdict.find("wrong-answer", witness)
@@ -154,15 +162,18 @@ class _Notices:
     def judge_peer(self, peer: bytes, held: Iterable[Held]) -> None:
         """Follow a peer's stream: what it holds, and the notices that it gets."""
         holds: Holds = defaultdict(dict)
-        doubtful = {node for place, node in self.releases.get(peer, ()) if place is None}
+        releases = self.releases.get(peer, ())
+        doubtful = {node for place, node, _ in releases if place is None}
         released = sorted(
-            (place, node) for place, node in self.releases.get(peer, ()) if place is not None
+            (place, node, stamp or NOT_PLACED)
+            for place, node, stamp in releases
+            if place is not None
         )
         at = 0
         for handle in held:
             place = (handle.incarnation, handle.sequence)
             while at < len(released) and released[at][0] <= place:
-                self._drop(holds, released[at][1], released[at][0])
+                self._release(peer, holds, doubtful, *released[at])
                 at += 1
             if handle.notice:
                 self._judge_notice(peer, holds, doubtful, handle)
@@ -172,15 +183,29 @@ class _Notices:
                 life = self.handles.life(name, stamp)
                 if life is not None:
                     holds[name][id(life)] = (life, handle)
-        for place, node in released[at:]:
-            self._drop(holds, node, place)
+        for release in released[at:]:
+            self._release(peer, holds, doubtful, *release)
         for name, lives in holds.items():
             for life, last in lives.values():
                 if name not in doubtful and life.end is not None:
                     self._judge_missing(peer, name, life, last)
 
-    def _drop(self, holds: Holds, node: bytes, place: StreamPoint) -> None:
-        """A peer released a node's handle; one of an earlier incarnation went with that."""
+    def _release(
+        self,
+        peer: bytes,
+        holds: Holds,
+        doubtful: set[bytes],
+        place: StreamPoint,
+        node: bytes,
+        stamp: Stamp,
+    ) -> None:
+        """A peer released a node's handle; one of an earlier incarnation went with that.
+
+        A release with a place in the order does not take the notice of an earlier destruction.
+        """
+        for life, last in holds[node].values():
+            if node not in doubtful and life.end is not None and life.end < stamp:
+                self._judge_missing(peer, node, life, last)
         holds[node] = {
             life: held for life, held in holds[node].items() if held[1].incarnation != place[0]
         }

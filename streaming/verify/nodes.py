@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from streaming.verify.commands import DONE, Command
+from streaming.verify.commands import DONE, Command, answered_at, answered_ms, may_be_forgotten
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
 
+CREATE, DESTROY, RELEASE = "create-node", "destroy-node", "release"
 OPS: dict[str, tuple[str, str | None]] = {
-    "create-node": ("node", "owner"),
-    "destroy-node": ("node", None),
-    "release": ("node", "peer"),
+    CREATE: ("node", "owner"),
+    DESTROY: ("node", None),
+    RELEASE: ("node", "peer"),
 }
 
 LIST_MIN = 1_000
@@ -29,13 +31,15 @@ ALIVE, DEAD, EITHER = "alive", "destroyed", "either"
 class NodeLife:
     """A node from its creation to its destruction; ``end`` None: none is known.
 
-    ``ending``: its destruction has no answer yet. ``ended``: batch time of the answer.
+    ``ending``: its destruction has no answer yet. ``ended``: batch time of the answer;
+    ``asked_ms``: time of the command, which by clocks or the counter is answered later.
     """
 
     owner: bytes
     end: Stamp | None = None
     ending: bool = False
     ended: str | None = None
+    asked_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -68,7 +72,7 @@ class Node:
 
 
 def replay(
-    verdict: Verdict, commands: Mapping[str, Sequence[Command]]
+    verdict: Verdict, commands: Mapping[str, Sequence[Command]], remembered_ms: int
 ) -> tuple[dict[bytes, Node], dict[Stamp, Command]]:
     """The nodes through all commands, and the destructions by stamp; wrong answers are found."""
     nodes: dict[bytes, Node] = {}
@@ -76,14 +80,14 @@ def replay(
     for name, changes in commands.items():
         node = Node()
         there, certain = False, True
-        for command in changes:
+        for command in _in_effect(changes, remembered_ms):
             if not command.done:
                 continue
-            if command.op == "release":
+            if command.op == RELEASE:
                 _release(verdict, command, node if certain else None)
                 continue
             certain = certain and command.answered
-            creates = command.op == "create-node"
+            creates = command.op == CREATE
             fits = there != creates
             if not fits and not command.answered:
                 continue  # it will be refused
@@ -96,10 +100,43 @@ def replay(
             if creates:
                 node.lives.append(NodeLife(command.others[0].encode()))
             elif node.lives:
-                _end(verdict, command, node.lives[-1], ends)
+                _end(verdict, command, node.lives[-1], ends, is_its=certain)
         if node.lives:
             nodes[b"@" + name.encode()] = node
     return nodes, ends
+
+
+def _in_effect(changes: Sequence[Command], remembered_ms: int) -> Iterator[Command]:
+    """Yield a node's commands, destructions before the creations that they made room for.
+
+    By clocks or the counter a destruction is answered when it has its stamp. If the service stood
+    still meanwhile, for longer than a destroyed node is remembered, its name was free before.
+    """
+    following, created = deque(changes), None
+    while following:
+        position = 0
+        if created is not None and following[0].done and following[0].op == CREATE:
+            position = _room_for(following, created, remembered_ms)
+        command = following[position]
+        del following[position]
+        if command.done and command.op != RELEASE:
+            created = command if command.op == CREATE else None
+        yield command
+
+
+def _room_for(following: deque[Command], before: Command, remembered_ms: int) -> int:
+    """Return the place of the destruction before the creation that is first; 0: there is none."""
+    if not may_be_forgotten(answered_at(before), remembered_ms, answered_ms(following[0])):
+        return 0
+    partitions = [command.place[:2] for command in following]
+    return next(
+        (
+            at
+            for at, command in enumerate(following)
+            if command.op == DESTROY and command.done and partitions[at] not in partitions[:at]
+        ),
+        0,
+    )
 
 
 def _release(verdict: Verdict, command: Command, node: Node | None) -> None:
@@ -109,7 +146,16 @@ def _release(verdict: Verdict, command: Command, node: Node | None) -> None:
         verdict.find("wrong-answer", f"{witness}: {command.where} had to be refused")
 
 
-def _end(verdict: Verdict, command: Command, life: NodeLife, ends: dict[Stamp, Command]) -> None:
+def _end(
+    verdict: Verdict,
+    command: Command,
+    life: NodeLife,
+    ends: dict[Stamp, Command],
+    *,
+    is_its: bool,
+) -> None:
+    """Note a node's destruction; ``is_its``: the life is that of the node, for sure."""
+    life.asked_ms = command.timestamp
     if not command.answered:
         life.ending, life.ended = True, ""
         return
@@ -125,6 +171,9 @@ def _end(verdict: Verdict, command: Command, life: NodeLife, ends: dict[Stamp, C
         life.ending = True
         return
     stamp = (timestamp, sender.encode())
+    if is_its and stamp[1] != life.owner:
+        witness = f"{answer.where} says that {sender} destroyed a node of {text(life.owner)}"
+        verdict.find("wrong-answer", witness)
     if stamp in ends:
         witness = f"{answer.where} has the timestamp and from of {ends[stamp].answers[0].where}"
         verdict.find("wrong-answer", witness)
@@ -151,18 +200,20 @@ def reason_fits(
     nodes: Mapping[bytes, Node], reason: str, wanted: tuple[bytes, ...], handles: tuple[bytes, ...]
 ) -> bool:
     """Whether a message to ``wanted`` can have been rejected so, as far as the topics show."""
+    if is_bad(wanted):
+        return reason == "bad-destination"
+    if reason in ("destroyed-node", "no-room") and not all(h.startswith(b"@") for h in handles):
+        return False  # a handle that is no node's
     if reason == "destroyed-node":
-        return bool(wanted) and all(name in nodes and nodes[name].destroyed for name in wanted)
+        return all(name in nodes and nodes[name].destroyed for name in wanted)
     if reason == "too-many-destinations":
         return len(wanted) > LIST_MIN
     if reason in ("too-many-handles", "no-room"):
         return len(handles) > (LIST_MIN if reason != "no-room" else 0)
-    if reason != "bad-destination":
-        return False
     # A node that is created later, or forgotten again, was none when the message came; nor is a
     # handle one that is not a node.
     doubtful = bool(handles) or any(name.startswith(b"@") for name in wanted)
-    return doubtful or is_bad(wanted)
+    return doubtful and reason == "bad-destination"
 
 
 def is_bad(wanted: tuple[bytes, ...]) -> bool:

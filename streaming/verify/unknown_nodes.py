@@ -54,5 +54,12 @@ def judge_unknown(
 def _may_be_forgotten(
     named: Iterable[bytes], nodes: Mapping[bytes, Node], remembered: Remembered
 ) -> bool:
-    ended = (life.ended for name in named for life in nodes.get(name, Node()).lives)
-    return any(at is not None and may_be_forgotten(at, *remembered) for at in ended)
+    lives = (life for name in named for life in nodes.get(name, Node()).lives)
+    return any(
+        life.ended is not None
+        and (
+            may_be_forgotten(life.ended, *remembered)
+            or remembered.now_ms - life.asked_ms >= remembered.remembered_ms
+        )
+        for life in lives
+    )

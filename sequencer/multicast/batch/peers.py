@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,15 @@ class Peers:
     """Peers by name (binary, distinct), in the order in which they came; parallel arrays.
 
     ``sequence``: of the next delivery. ``incarnation``: since when (ms). ``last_ms``: when the peer
-    last took part.
+    last took part. ``remembered``: the rows of names that were looked up (-1: none), between
+    `remember` and `end`: to look up one name among all takes time for each of them.
     """
 
     keys: pa.Array
     sequence: Int64s
     incarnation: Int64s
     last_ms: Int64s
+    remembered: dict[bytes, int] | None = field(default=None, init=False)
 
     @classmethod
     def empty(cls) -> Peers:
@@ -37,7 +39,24 @@ class Peers:
 
     def rows(self, names: pa.Array) -> Int64s:
         """The row of each name, -1 where it has none."""
-        return rows_of(names, self.keys)
+        known = self.remembered
+        if known is None:
+            return rows_of(names, self.keys)
+        listed = names.to_pylist()
+        others = pa.array([*{name for name in listed if name not in known}], pa.binary())
+        if len(others):
+            rows = rows_of(others, self.keys).tolist()
+            known.update(zip(others.to_pylist(), rows, strict=True))
+        return np.array([known[name] for name in listed], np.int64)
+
+    def remember(self, names: pa.Array) -> None:
+        """Look up names (distinct) that will be asked for in many portions."""
+        rows = rows_of(names, self.keys).tolist()
+        self.remembered = dict(zip(names.to_pylist(), rows, strict=True))
+
+    def end(self) -> None:
+        """Forget what was looked up."""
+        self.remembered = None
 
     def rows_or_new(self, names: pa.Array, now_ms: int) -> Int64s:
         """Return the row of each of some distinct names; a name without a row gets one."""
@@ -45,7 +64,10 @@ class Peers:
         new = np.flatnonzero(rows < 0)
         if len(new):
             rows[new] = len(self) + np.arange(len(new))
-            self.keys = pa.concat_arrays([self.keys, names.take(pa.array(new))])
+            added = names.take(pa.array(new))
+            self.keys = pa.concat_arrays([self.keys, added])
+            if self.remembered is not None:
+                self.remembered.update(zip(added.to_pylist(), rows[new].tolist(), strict=True))
             begun = np.full(len(new), now_ms, np.int64)
             self.sequence = np.concatenate((self.sequence, np.zeros(len(new), np.int64)))
             self.incarnation = np.concatenate((self.incarnation, begun))
@@ -54,8 +76,9 @@ class Peers:
 
     def number(self, rows: Int64s, now_ms: int) -> Int64s:
         """The `sequence` of each of some deliveries, given by the rows of their peers in order."""
-        numbers = self.sequence[rows] + ranks(rows)[0]
-        self.sequence += np.bincount(rows, minlength=len(self))
+        rank, distinct, counts = ranks(rows)
+        numbers = self.sequence[rows] + rank
+        self.sequence[distinct] += counts
         self.last_ms[rows] = now_ms
         return numbers
 

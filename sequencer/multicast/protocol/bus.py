@@ -157,7 +157,8 @@ class Bus(ABC):
         delivery: Dequeued | None = self.party(peer).dequeue()
         if isinstance(delivery, Released):
             keeper = self.keeper(self._owner(delivery.node))
-            self.let_go += let_go(peer, keeper, delivery.node, delivery.count)
+            clock = self.party(peer).clock
+            self.let_go += let_go(peer, keeper, delivery.node, delivery.count, clock)
         return delivery
 
     def party(self, name: str) -> Any:

@@ -79,6 +79,11 @@ class ClockPeer(Party):
         return self.handles.held
 
     @property
+    def clock(self) -> int:
+        """The clock of its queue: nothing that was dequeued has a stamp above it."""
+        return self.queue.clock
+
+    @property
     def awaited(self) -> str | None:
         """Whose block is the lowest of the queue."""
         token: Any = self.queue.first_block
@@ -129,7 +134,7 @@ class ClockPeer(Party):
 
     def release(self, node: str, keeper: str) -> tuple[LetGo, ...]:
         """Give a handle back, to the node's owner; a later delivery may bring it again."""
-        return let_go(self.name, keeper, node, self.handles.release(node))
+        return let_go(self.name, keeper, node, self.handles.release(node), self.clock)
 
     def state(self) -> tuple[Any, ...]:
         """All there is to know of queue, nodes and handles; `load` takes it back."""
@@ -244,6 +249,7 @@ class ClockPeer(Party):
 
     def _do_let_go(self, request: LetGo) -> tuple[Reply, ...]:
         self.nodes.let_go(request.node, request.transaction.sender, request.count)
+        self.queue.sync(request.clock)
         return ()
 
     def _do_arrive(self, request: Arrive) -> tuple[Reply, ...]:

@@ -28,6 +28,11 @@ class Party(ABC):
         return frozenset()
 
     @property
+    def clock(self) -> int:
+        """The clock of its queue; 0 where there is none."""
+        return 0
+
+    @property
     def awaited(self) -> str | None:
         """Whose message has announced itself and comes first; None where nothing has to wait."""
         return None

@@ -218,11 +218,13 @@ class LetGo(Request):
 
     The peer is the transaction's sender; there is no such transaction, and no reply. `count`: the
     registrations for the peer that this takes back. Others, of messages that the peer does not
-    know of yet, stay, so it does not matter when this is carried out.
+    know of yet, stay, so it does not matter when this is carried out. `clock`: the peer's, above
+    which the node's destruction must have its stamp, as messages with the handle are below it.
     """
 
     node: str
     count: int
+    clock: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +235,9 @@ class Reply:
     peer: str
 
 
-def let_go(peer: str, keeper: str, node: str, count: int) -> tuple[LetGo, ...]:
+def let_go(peer: str, keeper: str, node: str, count: int, clock: int = 0) -> tuple[LetGo, ...]:
     """What a peer that gave a handle back has to tell the node's keeper, if anything."""
-    return (LetGo(TransactionId(peer, -1), keeper, node, count),) if count else ()
+    return (LetGo(TransactionId(peer, -1), keeper, node, count, clock),) if count else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,16 @@ PEER_BYTES_MAX = 10_000
 
 
 class Reader:
-    """Makes messages of records; destinations are made once."""
+    """Makes messages of records; destinations are made once.
+
+    ``since``: by the number of a node that was created while messages waited, the number of the
+    first message that can name it.
+    """
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
         self.peers: dict[str, Destination] = {}
+        self.since: dict[int, int] = {}
 
     def read(
         self, rows: pa.Table, numbers: Sequence[int], now_ms: int
@@ -66,20 +71,20 @@ class Reader:
             return BAD_DESTINATION
         if len(names) > DESTINATIONS_MAX:
             return TOO_MANY_DESTINATIONS
-        destinations = [self._destination(name, now_ms) for name in names]
+        destinations = [self._destination(name, number, now_ms) for name in names]
         passed = dict.fromkeys(latin(handles).split(",")) if handles else {}
         if len(passed) > HANDLES_MAX:
             return TOO_MANY_HANDLES
-        lives = [self._life(name, now_ms) for name in passed]
+        lives = [self._life(name, number, now_ms) for name in passed]
         if None in destinations or None in lives:
             return BAD_DESTINATION
         ids = tuple(life.id for life in lives)
         owners = tuple(life.owner for life in lives)
         return Message(number, latin(sender), tuple(destinations), ids, owners)  # type: ignore[arg-type]
 
-    def _destination(self, name: str, now_ms: int) -> Destination | None:
+    def _destination(self, name: str, number: int, now_ms: int) -> Destination | None:
         if name[0] == "@":
-            life = self._life(name, now_ms)
+            life = self._life(name, number, now_ms)
             return None if life is None else Destination(life.owner, life.id)
         known = self.peers.get(name)
         if known is None:
@@ -88,8 +93,11 @@ class Reader:
             known = self.peers[name] = Destination(name)
         return known
 
-    def _life(self, name: str, now_ms: int) -> Any:
-        return self.nodes.find(name[1:], now_ms) if name[:1] == "@" else None
+    def _life(self, name: str, number: int, now_ms: int) -> Any:
+        life = self.nodes.find(name[1:], now_ms) if name[:1] == "@" else None
+        if life is not None and self.since and number < self.since.get(life.number, 0):
+            return None
+        return life
 
 
 KEPT_MAX = 100_000

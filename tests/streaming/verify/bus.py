@@ -4,7 +4,7 @@ from streaming.verify.accounts import Settings
 from streaming.verify.multicast import judge
 from tests.streaming.verify.multicast_worlds import Multicasts
 from tests.streaming.verify.plants import require_found_in
-from tests.streaming.verify.worlds import settings_for
+from tests.streaming.verify.worlds import NOW_MS, settings_for
 
 
 def bus():
@@ -12,7 +12,7 @@ def bus():
 
     All three get handles to the node that ends; C gives its own back before.
     """
-    world = Multicasts(1)
+    world = Multicasts(1, begin_ms=NOW_MS - 1_000_000)
 
     def send(sender, to, handles=...):
         world.clock += 1

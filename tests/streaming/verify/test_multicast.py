@@ -5,7 +5,7 @@ import pytest
 from streaming.verify.accounts import Settings
 from streaming.verify.multicast import judge
 from tests.streaming.verify.multicast_worlds import Multicasts, random_multicasts
-from tests.streaming.verify.worlds import material_for, settings_for
+from tests.streaming.verify.worlds import home, material_for, settings_for
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -34,6 +34,26 @@ def test_a_sender_may_have_an_empty_name(sender, reason, faults):
     world.reject(record, reason)
     verdict = judge(settings_for(Settings, world), material_for(world))
     assert verdict.counts == faults
+
+
+@pytest.mark.parametrize(
+    ("sender", "to", "handles", "right"),
+    [
+        (None, b"@n1", b"@n1", "missing-sender"),
+        (b"p9", b"p1,,@n1", b"@n1", "bad-destination"),
+        (b"p9", b"@n1", b"@n1,p1", "bad-destination"),
+    ],
+)
+def test_the_first_reason_that_applies_counts(sender, to, handles, right):
+    world = Multicasts(1)
+    world.do({"op": "create-node", "node": "n1", "owner": "p2"})
+    world.do({"op": "destroy-node", "node": "n1"})
+    record = world.topics.put("in", 0, 1000, sender, b"w", [("to", to), ("handles", handles)])
+    for reason in ("missing-sender", "bad-destination", "destroyed-node", "no-room"):
+        world.topics.records.pop(("rejects", home(sender)), None)
+        world.reject(record, reason)
+        verdict = judge(settings_for(Settings, world), material_for(world))
+        assert verdict.good is (reason == right), reason
 
 
 @pytest.mark.parametrize(("handles", "faults"), [(b"p1", {}), (b"@n1", {"wrong-reason": 1})])

@@ -146,6 +146,7 @@ PLANTS = [
     (edit_event("undelivered", reason=None), "wrong-undelivered"),
     (edit_event('"timestamp"', timestamp=None), "wrong-answer"),
     (edit_event('"by"', by="bob"), "wrong-answer"),
+    (edit_event('"timestamp"', **{"from": "B"}), "wrong-answer"),
     (edit_event('"timestamp"', timestamp=1), "delivered-after-destruction"),
     (edit_event('"timestamp"', timestamp=999), "undelivered-before-destruction"),
     (end_at_message, "same-stamp"),

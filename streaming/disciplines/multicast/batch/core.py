@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sequencer.multicast.batch import REASONS, Copies, Holders, MessageLimits, Messages, Node, Peers
+from sequencer.multicast.batch.lists import read_lists
 from sequencer.slices import slices
 from streaming.arrow import output
 from streaming.arrow.columns import Bools, Int64s, flat, last_headers
@@ -89,6 +90,11 @@ class BatchCore(BroadcastCore):
         """Carry out commands, then the inputs' records, with the commands among them in order."""
         events = self._retire(work.now_ms)
         self.asked = asked_in(work.records, self.plan.input_commands)
+        if self.asked or len(work.commands):
+            for _ in self.nodes.forget(work.now_ms):
+                pass  # nobody holds a handle to it
+        if self.asked:
+            self.peers.remember(self._named(work))
         ends = self._commands(work.commands, None, work.now_ms, events)
         yield from self._notices(ends)
         home = record_homes(work.records, self.plan.shards) == self.shard
@@ -101,8 +107,21 @@ class BatchCore(BroadcastCore):
                 row = work.records.slice(stop, 1)
                 ends = self._commands(row, self.asked[stop], work.now_ms, events)
                 yield from self._notices(ends)
+        self.holders.settle()
+        self.peers.end()
         self.totals.channels = len(self.peers)
         yield self.plan.events, output.events(events)
+
+    def _named(self, work: BroadcastWork) -> pa.Array:
+        """Return the peers that a batch's records and commands name, and all owners of nodes."""
+        ((to, _),) = last_headers(flat(work.records["headers"]), ["to"])
+        values = flat(work.records["value"])
+        asked = [readable(value, None) for value in work.commands["value"].to_pylist()]
+        asked += [readable(values[row].as_py(), op) for row, op in self.asked.items()]
+        others = {each.other.encode() for each in asked if isinstance(each, NodeCommand)}
+        others.update(map(raw, self.nodes.owners()))
+        parts = [read_lists(to).names, flat(work.records["key"]), pa.array([*others], pa.binary())]
+        return pa.concat_arrays(parts).drop_null().unique()
 
     def unspend(self, counts: Mapping[bytes, int]) -> None:
         """Take back this many of the last sequence numbers of these peers."""
@@ -186,8 +205,6 @@ class BatchCore(BroadcastCore):
         """
         if not len(commands):
             return []
-        for _ in self.nodes.forget(now_ms):
-            pass  # nobody holds a handle to it
         rows = commands.to_pylist()
         read = [readable(row["value"], asked) for row in rows]
         names = pa.array([releasing(command) for command in read], pa.binary())
@@ -208,7 +225,8 @@ class BatchCore(BroadcastCore):
                 place, asked_as = place_of(row, self.plan), command_id(row["value"])
                 more |= signed(row["value"])
                 events.append(output.answer(self.plan.pipeline, place, asked_as, now_ms, more))
-        self.holders.settle()
+        owners = pa.array([raw(end.owner) for end in ends], pa.binary())
+        self._note_active(owners.unique(), now_ms)  # they had a node until now
         self.clock += len(rows)
         return ends
 
@@ -265,8 +283,9 @@ class BatchCore(BroadcastCore):
                 added["incarnation"] = self.peers.incarnation[peer]
                 yield self.plan.output, deliveries(messages, sent, record, name, added)
         for peer, node in copies.handles():
+            self.holders.settle()
             self.holders.add(node, rows[peer])
-        self._note_senders(messages, flat(records["key"]), now_ms)
+        self._note_active(flat(records["key"]).filter(pa.array(messages.good)).unique(), now_ms)
         self.clock += len(records)
         self.totals.seen += int(own.sum())
         self.totals.delivered += int(copies.counts.sum())
@@ -289,9 +308,9 @@ class BatchCore(BroadcastCore):
             return None
         return Node(life.number, raw(life.owner), destroyed=life.destroyed_ms >= 0)
 
-    def _note_senders(self, messages: Messages, senders: pa.Array, now_ms: int) -> None:
-        """Count senders as active."""
-        rows = self.peers.rows(senders.filter(pa.array(messages.good)).unique())
+    def _note_active(self, names: pa.Array, now_ms: int) -> None:
+        """Count peers as active: senders, and owners of nodes that end."""
+        rows = self.peers.rows(names)
         self.peers.last_ms[rows[rows >= 0]] = now_ms
 
     def _undelivered(

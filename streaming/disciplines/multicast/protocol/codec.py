@@ -110,7 +110,7 @@ ENCODE: dict[type, tuple[str, Callable[[Any], tuple[Any, ...]], Callable[[Any], 
     counter.Drop: ("P", lambda _: (), lambda s: s.peer),
     counter.Value: ("v", lambda s: (s.value, s.holders), lambda s: s.peer),
     counter.Assigned: ("a", lambda s: (s.stamp, s.gone, s.dead, s.missing), lambda s: s.peer),
-    LetGo: ("L", lambda s: (s.node, s.count), lambda s: s.peer),
+    LetGo: ("L", lambda s: (s.node, s.count, s.clock), lambda s: s.peer),
     Done: ("d", lambda _: (), _done),
     Refused: ("x", lambda _: (), lambda s: (s.peer, s.reason.value, s.detail, s.node)),
 }

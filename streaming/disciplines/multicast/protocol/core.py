@@ -116,6 +116,8 @@ class MulticastCore(ExchangeCore):
         self.asked.drop_forgotten()
         self.peers.settle(work.now_ms)
         self._drop_rows()
+        since = self.reader.since.items()
+        self.reader.since = {node: first for node, first in since if first > self.first_waiting}
         self.totals.blocked = len(self.peers.busy)
         self.totals.waiting = None
         if self.peers.busy != waited:
@@ -133,15 +135,17 @@ class MulticastCore(ExchangeCore):
     def dump(self) -> str:
         """Encode the state; untouched peers cost only a copy of their text."""
         flying, placed = list(self.flying.items()), list(self.placed.items())
-        head = dumps([self.next_id, self.first_waiting, flying, placed, self.rows.ids.tolist()])
-        parts = [head.encode(), self.nodes.dump(), self.peers.dump().encode()]
+        head = [self.next_id, self.first_waiting, flying, placed, self.rows.ids.tolist()]
+        head += [list(self.reader.since.items())] if self.reader.since else []
+        parts = [dumps(head).encode(), self.nodes.dump(), self.peers.dump().encode()]
         parts.append(to_ipc(self.rows.table) if len(self.rows.ids) else b"")
         return to_line(join(parts))
 
     def load(self, state: str) -> None:
         """Restore the shard from ``state``."""
         parts = split(from_line(state), 4)
-        self.next_id, self.first_waiting, flying, placed, ids = json.loads(parts[0])
+        self.next_id, self.first_waiting, flying, placed, ids, *more = json.loads(parts[0])
+        self.reader.since = dict(more[0]) if more else {}
         self.flying = dict(flying)
         self.in_flight = sum(self.flying.values())
         self.placed = {number: CommandInLine(*fields) for number, fields in placed}
@@ -176,7 +180,10 @@ class MulticastCore(ExchangeCore):
 
     def _command(self, record: pa.Table, op: str | None, now: Turn) -> None:
         (row,) = record.to_pylist()
+        born = self.nodes.born
         placed = self.asked.carry_out(row, op, now)
+        if self.nodes.born > born:
+            self.reader.since[born] = self.next_id
         if placed is not None:
             number = self._number()
             self.placed[number] = placed

@@ -132,7 +132,8 @@ class NodeCommands:
         """Release a peer's handle to a node, which may be forgotten by now."""
         life = self.nodes.lives.get(bare(node))
         if life is not None and life.id == node:
-            now.let_go += let_go(peer, self.peers.bus.keeper(life.owner), node, registered)
+            keeper, clock = self.peers.bus.keeper(life.owner), self.peers.bus.party(peer).clock
+            now.let_go += let_go(peer, keeper, node, registered, clock)
 
     def _is_here(self, name: str) -> bool:
         return self.homes[name] == self.shard

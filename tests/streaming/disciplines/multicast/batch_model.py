@@ -127,6 +127,8 @@ class Model:
         if node.destroyed_ms is not None:
             return refused("destroyed-node")
         node.destroyed_ms = now_ms
+        if node.owner in self.peers:
+            self.peers[node.owner].last_ms = now_ms
         for holder in node.holders:
             added = [("from", node.owner), ("destination", holder), ("timestamp", self.stamp())]
             added.append(("notice", name))

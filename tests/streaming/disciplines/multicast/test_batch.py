@@ -43,6 +43,26 @@ def test_peers_retire_and_let_go(seed):
     assert any(each["event"] == "retired" for each in model.events)
 
 
+def test_a_peer_had_part_until_its_node_ended():
+    topics = Topics()
+    stage = stage_for(topics, 1, shards=1, retire_after_ms=100)
+
+    def batch_after(wait_ms, *commands):
+        for command in commands:
+            topics.put("commands", 0, 1, None, json.dumps(command).encode())
+        topics.put("in", 0, 1, b"eve", b"", [("to", b"bob")])
+        stage.batch(whole=True, wait_ms=wait_ms)
+
+    nodes = [("n", "ann"), ("m", "eve")]
+    made = [{"op": "create-node", "node": node, "owner": owner} for node, owner in nodes]
+    topics.put("in", 0, 1, b"eve", b"", [("to", b"ann"), ("handles", b"@m")])
+    batch_after(0, *made)
+    batch_after(95, {"op": "destroy-node", "node": "n"})
+    batch_after(10, {"op": "destroy-node", "node": "m"})
+    got = [dict(record.headers) for record in topics.all("out") if record.key == b"ann"]
+    assert [(each["sequence"], each.get("notice")) for each in got] == [(b"0", None), (b"1", b"m")]
+
+
 @pytest.mark.parametrize("seed", seeds(2, 6))
 def test_the_order_does_not_depend_on_shards_or_slices(seed, monkeypatch):
     found = []

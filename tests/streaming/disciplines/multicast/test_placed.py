@@ -10,9 +10,10 @@ from streaming.disciplines.multicast.protocol.route import route
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
 from tests.seeds import seeds
-from tests.streaming.disciplines.multicast.floors import plan_for
+from tests.streaming.disciplines.multicast.floors import events, plan_for
 from tests.streaming.disciplines.multicast.placed_model import OPS, Model, ask, history, put
 from tests.streaming.exchange_harness import Floor
+from tests.streaming.verify.plants import with_header
 from tests.streaming.verify.worlds import Topics
 
 ORDERS = ("clock", "counter")
@@ -23,9 +24,14 @@ def floor_of(topics, order, seed=1, **more):
     return Floor(plan, MulticastOperator(plan), route(plan), topics, seed)
 
 
-def judged(topics):
+def judged(topics, retire_after_ms=10**9, now_ms=0):
     settings = Settings(
-        pipeline="p", output="out", partitions={"out": 3}, retire_after_ms=10**9, input_commands=OPS
+        pipeline="p",
+        output="out",
+        partitions={"out": 3},
+        retire_after_ms=retire_after_ms,
+        now_ms=now_ms,
+        input_commands=OPS,
     )
     own = ("out", "rejects", "events", "commands", "in")
     return judge(settings, Material(*(topics.all(name) for name in own)))
@@ -103,6 +109,41 @@ def test_a_release_stands_between_its_senders_messages(order, again):
 
 
 @pytest.mark.parametrize("order", ORDERS)
+def test_a_name_may_be_taken_again_before_the_destruction_is_answered(order):
+    """The service stood still for longer than a destroyed node is remembered."""
+    topics = Topics()
+    floor = floor_of(topics, order, shards=3, retire_after_ms=1000)
+    begin_ms = floor.now_ms
+
+    def create(owner):
+        command = {"op": "create-node", "node": "n", "owner": owner}
+        topics.put("commands", 0, floor.now_ms, None, json.dumps(command).encode())
+        floor.batch(whole=True)
+
+    def sent(key, value, *headers):
+        topics.put("in", 0, floor.now_ms, key, value, headers)
+
+    create("o")
+    sent(b"s", b"reached", ("to", b"a,b,c,@n"), ("handles", b"@n"))
+    floor.run(whole=True)
+    sent(b"o", b'{"node": "n"}', ("op", b"destroy-node"))
+    floor.batch(whole=True)
+    floor.now_ms += 2000
+    sent(b"s", b"late", ("to", b"@n"))
+    floor.batch(whole=True)
+    create("p")
+    sent(b"s", b"new", ("to", b"@n"))
+    floor.run(whole=True)
+    answers = sorted((each["at"], each["op"]) for each in events(floor, "command-done"))
+    assert [op for _, op in answers] == ["create-node", "create-node", "destroy-node"]
+    assert [record.value for record in topics.all("rejects")] == [b"late"]
+    verdict = judged(topics, 1000, floor.now_ms)
+    assert verdict.good, verdict.faults
+    verdict = judged(topics, floor.now_ms - begin_ms + 1, floor.now_ms)
+    assert verdict.counts.keys() >= {"wrong-answer", "wrong-reason"}, "it was forgotten too early"
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_what_waits_in_the_state_keeps_its_place(order, monkeypatch):
     """Only two destinations at a time are on their way; commands wait like messages."""
     monkeypatch.setattr("streaming.disciplines.multicast.protocol.core.IN_FLIGHT_MAX", 2)
@@ -141,3 +182,57 @@ def test_the_judge_finds_commands_that_are_not_in_their_place(order):
                     headers = [(n, b"1" if n == "timestamp" else v) for n, v in record.headers]
                     there[at] = replace(record, headers=tuple(headers))
         assert judged(topics).counts.keys() & {fault, "same-stamp"}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_judge_finds_a_notice_that_is_missing_before_a_release(order, kept):
+    topics = Topics()
+    ask(topics, "p1", "create-node", node="n", owner="p1")
+    put(topics, "p1", b"0", [("to", "p2"), ("handles", "@n")])
+    ask(topics, "p1", "destroy-node", node="n")
+    put(topics, "p1", b"1", [("to", "p2")])
+    ask(topics, "p1", "release", node="n", peer="p2")
+    floor_of(topics, order).run(whole=True)
+    (place,) = {(r.topic, r.partition) for r in topics.all("out")}
+    if not kept:
+        first, _, last = topics.records[place]
+        last = with_header(last, "sequence", b"1")
+        topics.records[place] = [first, last]
+        for answers in (some for (name, _), some in topics.records.items() if name == "events"):
+            for at, record in enumerate(answers):
+                value = record.value.replace(b'"sequence": 3', b'"sequence": 2')
+                answers[at] = replace(record, value=value)
+    assert judged(topics).counts.keys() == (set() if kept else {"missing-notice"})
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("forgets", [True, False])
+def test_a_destruction_comes_after_what_gave_handles_to_who_let_go(order, asked, forgets):
+    """By clocks the owner's may be far behind those of peers that had the handle."""
+    topics = Topics()
+    ask(topics, "p1", "create-node", node="n", owner="p1")
+    for number in range(9):
+        put(topics, "p3", b"%d" % number, [("to", "p2"), ("handles", "@n")])
+    floor = floor_of(topics, order, shards=3, retire_after_ms=1000)
+    floor.run(whole=True)
+    if forgets:
+        floor.now_ms += 2000
+    elif asked:
+        ask(topics, "p2", "release", node="n", peer="p2")
+    else:
+        command = {"op": "release", "node": "n", "peer": "p2"}
+        topics.put("commands", 0, 1000, None, json.dumps(command).encode())
+    for _ in range(9):
+        put(topics, "p4", b"", [("to", "p5")])
+        floor.run(whole=True)
+    ask(topics, "p1", "destroy-node", node="n")
+    floor.run(whole=True)
+    verdict = judged(topics)
+    assert verdict.good, verdict.faults
+    (stamp,) = [
+        end["timestamp"] for end in events(floor, "command-done") if end["op"] == "destroy-node"
+    ]
+    given = [dict(r.headers) for r in topics.all("out") if r.key == b"p2" and r.value is not None]
+    assert all(int(headers["timestamp"]) < stamp for headers in given)

@@ -223,6 +223,35 @@ def test_a_name_of_a_node_is_free_again_after_a_while(order):
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
+def test_what_waits_is_not_for_a_later_node_of_the_name(order, monkeypatch):
+    monkeypatch.setattr("streaming.disciplines.multicast.protocol.core.IN_FLIGHT_MAX", 1)
+    world = world_of(order)
+    floor = floor_for(world, 1, shards=3, retire_after_ms=1000)
+
+    def do(op, owner):
+        command = {"op": op, "node": "n", "owner": owner}
+        floor.topics.put("commands", 0, 1, None, json.dumps(command).encode())
+        floor.batch(whole=True)
+
+    def send(value, to, handles=b""):
+        floor.topics.put("in", 0, 1, b"s", value, [("to", to), ("handles", handles)])
+
+    do("create-node", "a")
+    send(b"first", b"b,c,d,e")
+    send(b"to a", b"@n")
+    send(b"with the handle", b"b", b"@n")
+    do("destroy-node", "a")
+    floor.now_ms += 2000
+    do("create-node", "o")
+    send(b"to o", b"@n", b"@n")
+    floor.run()
+    got = {(each.key, each.value) for each in floor.topics.all("out")}
+    assert got == {(b"o", b"to o"), *((name, b"first") for name in (b"b", b"c", b"d", b"e"))}
+    reasons = {r.value: dict(r.headers)["reject-reason"] for r in floor.topics.all("rejects")}
+    assert reasons == dict.fromkeys((b"to a", b"with the handle"), b"bad-destination")
+
+
+@pytest.mark.parametrize("order", ["clock", "counter"])
 @pytest.mark.parametrize("batches", [1, 2, 4])
 def test_a_stop_during_a_destruction_may_be_longer_than_the_node_is_remembered(order, batches):
     world = world_of(order)
