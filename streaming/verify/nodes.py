@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from streaming.places import Place
 from streaming.verify.commands import DONE, Command, answered_at, answered_ms, may_be_forgotten
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
@@ -114,8 +115,8 @@ def _in_effect(changes: Sequence[Command], remembered_ms: int) -> Iterator[Comma
     """
     following, created = deque(changes), None
     while following:
-        position = 0
-        if created is not None and following[0].done and following[0].op == CREATE:
+        position, first = 0, following[0]
+        if created is not None and first.op == CREATE and first.done and first.answered:
             position = _room_for(following, created, remembered_ms)
         command = following[position]
         del following[position]
@@ -128,15 +129,13 @@ def _room_for(following: deque[Command], before: Command, remembered_ms: int) ->
     """Return the place of the destruction before the creation that is first; 0: there is none."""
     if not may_be_forgotten(answered_at(before), remembered_ms, answered_ms(following[0])):
         return 0
-    partitions = [command.place[:2] for command in following]
-    return next(
-        (
-            at
-            for at, command in enumerate(following)
-            if command.op == DESTROY and command.done and partitions[at] not in partitions[:at]
-        ),
-        0,
-    )
+    least: dict[tuple[str, int], Place] = {}
+    for at, command in enumerate(following):
+        partition = command.place[:2]
+        least[partition] = min(command.place, least.get(partition, command.place))
+        if command.op == DESTROY and command.done and command.place == least[partition]:
+            return at
+    return 0
 
 
 def _release(verdict: Verdict, command: Command, node: Node | None) -> None:

@@ -1,4 +1,4 @@
-"""Many releases of one peer: each is held against the peer's stream, in one pass over both."""
+"""Many releases of one peer, each held against its stream in one pass over both; many commands."""
 
 import json
 import random
@@ -96,3 +96,16 @@ def test_a_peer_that_holds_many_handles_and_gives_each_back_is_judged():
     settings = Settings(pipeline="p", output="out", partitions={"out": 1})
     verdict = judge(settings, Material(outputs, (), events, commands, inputs))
     assert verdict.good, verdict.faults[:3]
+
+
+@pytest.mark.timeout(30)
+def test_many_commands_about_a_node_that_wait_for_an_answer_are_judged():
+    create = {"op": "create-node", "node": "n", "owner": "A"}
+    asked = [create] * 10_000 + [{"op": "destroy-node", "node": "n"}] * 10_000
+    commands = [
+        Record("commands", 0, at, 1, None, json.dumps(fields).encode(), ())
+        for at, fields in enumerate(asked)
+    ]
+    settings = Settings(pipeline="p", output="out", partitions={"out": 1})
+    verdict = judge(settings, Material([], (), [], commands, []))
+    assert verdict.looked_at["commands"] == len(asked)

@@ -109,29 +109,36 @@ def test_a_release_stands_between_its_senders_messages(order, again):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_name_may_be_taken_again_before_the_destruction_is_answered(order):
-    """The service stood still for longer than a destroyed node is remembered."""
+@pytest.mark.parametrize("where", ["cic", "icc", "cii"])
+def test_a_name_may_be_taken_again_before_the_destruction_is_answered(order, where):
+    """The service stood still for longer than a destroyed node is remembered.
+
+    ``where``: whether commands are in the commands topic or in the input.
+    """
     topics = Topics()
     floor = floor_of(topics, order, shards=3, retire_after_ms=1000)
-    begin_ms = floor.now_ms
+    begin_ms, places = floor.now_ms, iter(where)
 
-    def create(owner):
-        command = {"op": "create-node", "node": "n", "owner": owner}
-        topics.put("commands", 0, floor.now_ms, None, json.dumps(command).encode())
+    def do(op, owner):
+        command = {"op": op, "node": "n", "owner": owner}
+        if next(places) == "c":
+            topics.put("commands", 0, floor.now_ms, None, json.dumps(command).encode())
+        else:
+            del command["op"]
+            sent(owner.encode(), json.dumps(command).encode(), ("op", op.encode()))
         floor.batch(whole=True)
 
     def sent(key, value, *headers):
         topics.put("in", 0, floor.now_ms, key, value, headers)
 
-    create("o")
+    do("create-node", "o")
     sent(b"s", b"reached", ("to", b"a,b,c,@n"), ("handles", b"@n"))
     floor.run(whole=True)
-    sent(b"o", b'{"node": "n"}', ("op", b"destroy-node"))
-    floor.batch(whole=True)
+    do("destroy-node", "o")
     floor.now_ms += 2000
     sent(b"s", b"late", ("to", b"@n"))
     floor.batch(whole=True)
-    create("p")
+    do("create-node", "p")
     sent(b"s", b"new", ("to", b"@n"))
     floor.run(whole=True)
     answers = sorted((each["at"], each["op"]) for each in events(floor, "command-done"))
