@@ -64,14 +64,16 @@ def label_faults(pipelines: Mapping[str, Any], prefix: str) -> Iterator[str]:
 def _labelled(pipelines: Mapping[str, Any]) -> dict[str, str]:
     """Return the topics with labels of a ``label`` pipeline, and whose they are.
 
-    Channel pipelines pass them on.
+    Channel pipelines pass them on; of several, those that are remembered longest count.
     """
     given = {each.output: name for name, each in pipelines.items() if each.discipline == "label"}
     passing = [each for each in pipelines.values() if each.discipline == "channel"]
     for _ in passing:  # as long as a chain can be
         for each in passing:
-            for topic in given.keys() & {*each.input}:
-                given.setdefault(each.output, given[topic])
+            sources = [given[topic] for topic in (each.output, *each.input) if topic in given]
+            if sources:
+                longest = max(sources, key=lambda name: pipelines[name].retire_after.ms)
+                given[each.output] = longest
     return given
 
 

@@ -236,3 +236,16 @@ def test_pipelines_that_could_not_read_the_labels_are_refused():
     assert faults(rules=[long, {"channel": "a"}, short]) == [f"pipelines.c.rules[2].{shorter}"]
     assert faults(other={"input": "c.out"}) == []
     assert faults(other={"input": "c.out", "retire_after": "6 days"}) == [f"pipelines.d.{shorter}"]
+
+
+def test_of_labels_from_several_pipelines_those_count_that_are_remembered_longest():
+    tables = {
+        f"l{days}": {"discipline": "label", "retire_after": f"{days} days"} for days in range(1, 30)
+    }
+    inputs = [f"{name}.out" for name in tables]
+    tables["c"] = {"discipline": "channel", "input": inputs, "retire_after": "29 days"}
+    tables["d"] = {"discipline": "channel", "input": "c.out", "retire_after": "28 days"}
+    with pytest.raises(ConfigError) as refused:
+        parse_config({"pipelines": tables}, {}, "c.toml")
+    (fault,) = refused.value.faults
+    assert fault.startswith("pipelines.d.retire_after: is shorter than that of pipelines.l29")
