@@ -10,10 +10,10 @@ from streaming.errors import ConfigError
 COOPERATIVE = "cooperative-sticky"
 
 NOT_READ = (
-    "Nothing was returned or committed by this call.",
-    "Call again; the reader goes on when Kafka answers.",
+    "No delivery is lost.",
+    "Look at brokers and rights; then call poll() again, or after run() make a new reader.",
 )
-"""Whether a call that could not read took effect, and what to do."""
+"""What it means that a reader could not read, and what to do."""
 
 
 def reader_settings(kafka: dict[str, Any], group: str, *, from_beginning: bool) -> dict[str, Any]:

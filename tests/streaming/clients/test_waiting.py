@@ -1,10 +1,14 @@
 """What is read while something of the user's raises is given out later, and not committed before."""
 
+from types import SimpleNamespace
+
 import pytest
+from confluent_kafka import KafkaError
 
 from streaming import OrderedConsumer
 from streaming.clients import reading
 from streaming.clients.connecting import reader_settings
+from streaming.errors import ConfigError, KafkaUnavailable
 from tests.kafka_helpers import Record, create_topics, produce
 
 
@@ -167,3 +171,30 @@ def test_poll_ends_in_time_whatever_there_is_for_others(monkeypatch):
         assert found.poll(0) is None
         assert endless.taken > 1
         assert found._completeness.positions["t", 0] == endless.taken + 1
+
+
+class Refusing:
+    """A consumer that may not read."""
+
+    def __init__(self, consumer):
+        self.consumer = consumer
+
+    def __getattr__(self, name):
+        return getattr(self.consumer, name)
+
+    def poll(self, _timeout_s):
+        refusal = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        return SimpleNamespace(error=lambda: refusal, topic=lambda: "t", partition=lambda: 0)
+
+
+def test_a_reader_that_cannot_read_says_how_to_go_on():
+    """`run` has handled and committed what came before, and is over."""
+    with OrderedConsumer({"bootstrap.servers": "127.0.0.1:1"}, ["t"], group="g") as found:
+        found._consumer = Refusing(found._consumer)
+        parallel = found.parallel(1)
+        with pytest.raises(KafkaUnavailable, match="Reading failed") as failed:
+            parallel.run(print)
+        assert "make a new reader" in failed.value.remedy
+        assert failed.value.effect == "No delivery is lost."
+        with pytest.raises(ConfigError, match="has run"):
+            parallel.run(print)
