@@ -136,8 +136,9 @@ class Resending:
         if not self.choice.wants(reject):
             return False
         count.chosen += 1
-        if self.choice.to is None and reject.origin[0] not in self._targets:
-            if reject.origin[0] in self.config.pipelines[self.pipeline].input:
+        to = reject.origin[0] if self.choice.to is None else self.choice.to
+        if to not in self._targets:
+            if to in (*self.config.pipelines[self.pipeline].input, self.choice.to):
                 return False  # a pipeline writes there
             raise ConfigError(
                 f"A reject came from {reject.origin[0]}, which is not an input of {self.pipeline}.",

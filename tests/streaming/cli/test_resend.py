@@ -291,6 +291,8 @@ def test_what_cannot_be_sent_is_refused(place, broker, tmp_path):
     code, _, err = called("resend", place.config, "--reason", "late", "--to", output)
     assert code == 2
     assert f"{output} is written by pipeline p" in err
+    told = called_json("resend", place.config, "--to", output)
+    assert (told["late"]["chosen"], told["late"]["sent"]) == (1, 0), "it would be refused"
     assert place.values(output) == []
     group = {"discipline": "group", "groups": {"G": ["A"]}, "output": "one.{subscriber}"}
     config = write_config(folder, broker.bootstrap, {"p": place.topics, "g": group})
