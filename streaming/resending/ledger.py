@@ -25,6 +25,7 @@ RUN = b"run"
 """The key of what a run writes when it begins."""
 READ_SECONDS_MAX = 60
 MARKER_SECONDS, MARKER_SECONDS_MAX = 0.1, 10.0
+NOTED = "What was sent before is noted; nothing else was sent."
 
 
 @dataclass(slots=True)
@@ -91,7 +92,7 @@ def wait_for(config: Config, topic: str, offset: int) -> None:
     KafkaUnavailable where it is not, as of a broker that no longer leads.
     """
     deadline = time.monotonic() + MARKER_SECONDS_MAX
-    while topics.ends(config, (topic,))[topic, 0] <= offset:
+    while _ends(config, topic)[topic, 0] <= offset:
         if time.monotonic() > deadline:
             raise older(topic)
         time.sleep(MARKER_SECONDS)
@@ -101,7 +102,7 @@ def older(topic: str) -> KafkaUnavailable:
     """A broker has given less of the ledger than there is."""
     return KafkaUnavailable(
         f"{topic} was read from a broker that no longer leads it.",
-        "What was sent before is noted; nothing else was sent.",
+        NOTED,
         "Run it again.",
     )
 
@@ -134,10 +135,10 @@ def records(config: Config, topic: str, begin: int = BEGINNING) -> Iterator[Reco
 
     ``begin``: at this offset. KafkaUnavailable where it cannot be read.
     """
-    ends = topics.ends(config, (topic,))
+    ends = _ends(config, topic)
     failed = (
         f"{topic} cannot be read",
-        "What was sent before is noted; nothing else was sent.",
+        NOTED,
         f"Look at the brokers, and at this user's right to read {topic}; then run it again.",
     )
     with TopicReader(config, "resend", *failed, settings=ENDS) as reader:
@@ -152,3 +153,11 @@ def records(config: Config, topic: str, begin: int = BEGINNING) -> Iterator[Reco
                 if isinstance(each, End) or each.offset >= end:
                     break
                 yield each
+
+
+def _ends(config: Config, topic: str) -> dict[tuple[str, int], int]:
+    """Return the end of each of a topic's partitions; KafkaUnavailable."""
+    try:
+        return topics.ends(config, (topic,))
+    except KafkaUnavailable as error:
+        raise type(error)(error.message, NOTED, error.remedy) from error

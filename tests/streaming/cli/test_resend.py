@@ -262,6 +262,16 @@ def resending(place, config=None):
     return sending.Resending(config, "p", Choice.of(["late"], []), print)
 
 
+def test_kafka_that_goes_away_between_two_transactions_has_what_was_noted(monkeypatch):
+    def away(*_):
+        raise KafkaUnavailable("It does not answer.", "Nothing was read.", "Run it again.")
+
+    monkeypatch.setattr("streaming.kafka.topics.ends", away)
+    with pytest.raises(KafkaUnavailable) as failed:
+        ledger.wait_for(None, "rejects.resent", 7)
+    assert "What was sent before is noted" in failed.value.effect
+
+
 def test_what_cannot_be_sent_is_refused(place, broker, tmp_path):
     place.write(reject("elsewhere", 1))
     code, _, err = called("resend", place.config, "--reason", "late")
