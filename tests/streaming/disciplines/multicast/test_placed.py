@@ -216,20 +216,21 @@ def test_the_judge_finds_a_notice_that_is_missing_before_a_release(order, kept):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("forgets", [True, False])
-def test_a_destruction_comes_after_what_gave_handles_to_who_let_go(order, asked, forgets):
+@pytest.mark.parametrize("peer", ["p2", "p6"])  # in the owner's shard, and in another
+def test_a_destruction_comes_after_what_gave_handles_to_who_let_go(order, asked, forgets, peer):
     """By clocks the owner's may be far behind those of peers that had the handle."""
     topics = Topics()
     ask(topics, "p1", "create-node", node="n", owner="p1")
     for number in range(9):
-        put(topics, "p3", b"%d" % number, [("to", "p2"), ("handles", "@n")])
+        put(topics, "p3", b"%d" % number, [("to", peer), ("handles", "@n")])
     floor = floor_of(topics, order, shards=3, retire_after_ms=1000)
     floor.run(whole=True)
     if forgets:
         floor.now_ms += 2000
     elif asked:
-        ask(topics, "p2", "release", node="n", peer="p2")
+        ask(topics, peer, "release", node="n", peer=peer)
     else:
-        command = {"op": "release", "node": "n", "peer": "p2"}
+        command = {"op": "release", "node": "n", "peer": peer}
         topics.put("commands", 0, 1000, None, json.dumps(command).encode())
     for _ in range(9):
         put(topics, "p4", b"", [("to", "p5")])
@@ -241,5 +242,7 @@ def test_a_destruction_comes_after_what_gave_handles_to_who_let_go(order, asked,
     (stamp,) = [
         end["timestamp"] for end in events(floor, "command-done") if end["op"] == "destroy-node"
     ]
-    given = [dict(r.headers) for r in topics.all("out") if r.key == b"p2" and r.value is not None]
+    got = [each for each in topics.all("out") if each.key == peer.encode()]
+    given = [dict(each.headers) for each in got if each.value is not None]
+    assert len(given) == 9
     assert all(int(headers["timestamp"]) < stamp for headers in given)
