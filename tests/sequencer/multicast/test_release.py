@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sequencer.multicast.protocol.bus import ClockBus, CounterBus
-from sequencer.multicast.protocol.words import Delivery, Released
+from sequencer.multicast.protocol.words import Delivery, Released, Stamp
 
 BUSES = {"clock": ClockBus, "counter": CounterBus}
 
@@ -15,7 +15,7 @@ class Run:
     """Sends, releases and destructions of one node `n`, as they are chosen one by one.
 
     ``plan``: what to start, in any order: ("send", id, sender, receivers), ("release", peer) or
-    ("destroy",). ``held`` follows what each peer saw.
+    ("destroy",). ``held`` follows what each peer saw; ``given`` is the highest stamp with the handle.
     """
 
     def __init__(self, bus, owner, plan):
@@ -24,6 +24,7 @@ class Run:
         self.peers = tuple(sorted({owner} | {p for each in plan for p in peers_of(each)}))
         self.held = frozenset()
         self.told = ()
+        self.given = Stamp(0, "")
 
     def fork(self):
         other = object.__new__(Run)
@@ -62,6 +63,7 @@ class Run:
         if isinstance(got, Delivery):
             assert peer not in self.told or not got.handles, "valid after the notice"
             self.held |= {peer} if got.handles else set()
+            self.given = max(self.given, got.stamp) if got.handles else self.given
             return
         assert got.known == (peer in self.held), (
             f"{peer} holds, but is not told, or is and does not"
@@ -70,13 +72,14 @@ class Run:
         self.told = (*self.told, peer)
 
     def key(self):
-        return (self.bus.state(), self.plan, self.held, self.told)
+        return (self.bus.state(), self.plan, self.held, self.told, self.given)
 
     def judge_end(self, *, destroyed):
         """Who keeps the node knows exactly the holders, or has told all of them."""
         keeper = self.bus.party(self.bus.keeper(self.bus.owners["n"]))
         if destroyed:
             assert not self.held
+            assert self.given < keeper.nodes.destroyed("n"), "what gave it comes before its end"
         assert set(keeper.nodes.holders("n")) == self.held
         for peer in self.peers:
             party = self.bus.party(peer)
@@ -216,3 +219,19 @@ def test_a_release_has_its_place_among_its_senders_messages(order, name):
     run = OneSender(BUSES[order](), "P", PLACED[name])
     run.expected, run.expected_told = taken_in_turn(run)
     assert explore(run, destroyed=("destroy",) in run.plan) > 10
+
+
+@pytest.mark.parametrize("order", BUSES)
+def test_a_destruction_comes_after_a_placed_release_of_another_sender(order):
+    bus = BUSES[order]()
+    bus.create_node("n", "O")
+    for number in range(5):
+        bus.send(number, "P", ["Q"], ["@n"])
+    bus.send_release("back", "P", "Q", "n")
+    bus.run()
+    *given, back = (bus.dequeue("Q") for _ in range(6))
+    assert isinstance(back, Released)
+    bus.run()  # the owner hears of it
+    bus.destroy("end", "n")
+    bus.run()
+    assert max(each.stamp for each in given) < bus.kept_nodes("O").destroyed("n")
