@@ -170,7 +170,8 @@ def _accept_repeats(
         if is_changed:  # refused records are named by what the batch was
             decisions.forget_findings()
         decisions.pin(plan.pinned())
-        decisions.renew(round(time.time() * 1000), checkpoint.done() + 1)
+        now_ms = max(round(time.time() * 1000), standing.renewed_ms + 1)
+        decisions.renew(now_ms, checkpoint.done() + 1)
         digest = nothing_since(decisions.renewals[-1][0])
     # With new incarnations no part of a batch is as another partition may have written it.
     lost = range(plan.state_partitions + 1) if renewed else standing.unknown

@@ -39,6 +39,8 @@ class Standing:
     records that Kafka refuses, of which the checkpoint does not know. ``may_be_written``: whether
     some of the batch in doubt is. ``unlike``: what it was planned with, by its key, where the file
     says otherwise now and some of it may be written. ``is_remembered``: Kafka has progress of some.
+    ``renewed_ms``: the newest renewal that Kafka knows of, 0 for none: others may have gone on from
+    the same backup.
     """
 
     behind: dict[int, int] = field(default_factory=dict)
@@ -51,6 +53,7 @@ class Standing:
     may_be_written: bool = False
     unlike: dict[str, str] = field(default_factory=dict)
     is_remembered: bool = False
+    renewed_ms: int = 0
 
 
 def standing_of(plan: Plan, checkpoint: Checkpoint, query: str, options: Options) -> Standing:
@@ -81,10 +84,14 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool
     decisions = Decisions(checkpoint)
     digest = decisions.planned_digest()
     runs = refusing_runs(decisions.findings(batch))
-    standing = Standing()
-    for partition in range(plan.state_partitions + 1):  # the last is the driver's own
-        progress = progress_of(plan, partition, confirmed=confirmed)
-        standing.is_remembered |= progress is not None and progress.query == query
+    partitions = range(plan.state_partitions + 1)  # the last is the driver's own
+    every = [progress_of(plan, partition, confirmed=confirmed) for partition in partitions]
+    known = [progress for progress in every if progress is not None]
+    standing = Standing(
+        is_remembered=any(progress.query == query for progress in known),
+        renewed_ms=max((progress.renewed_ms for progress in known), default=0),
+    )
+    for partition, progress in enumerate(every):
         if progress is None or progress.query != query:
             if progress is not None and progress.query != decisions.before:
                 standing.of_others.append(partition)

@@ -98,6 +98,11 @@ class BatchProgress:
         """Whether it says that nothing counts as written (`NOTHING`)."""
         return self.digest.startswith(NOTHING)
 
+    @property
+    def renewed_ms(self) -> int:
+        """The renewal of the history that took it back; 0: none, or it is not taken back."""
+        return int(self.digest.removeprefix(NOTHING) or "0", 16) if self.is_taken_back else 0
+
     def is_taken_back_by(self, renewals: Iterable[Sequence[int]]) -> bool:
         """Whether that was by a start of a history that has these renewals (time, batch)."""
         return self.digest in (NOTHING, *(nothing_since(at_ms) for at_ms, _ in renewals))

@@ -229,6 +229,18 @@ def test_repeats_behind_another_checkpoint_have_names_of_their_own(checkpoint, m
         assert len(Decisions(checkpoint).renewals) == 1
 
 
+def test_a_backup_that_is_put_back_once_more_has_later_incarnations(checkpoint, monkeypatch):
+    """Also where the clock is behind the first renewal, of which only Kafka knows."""
+    Decisions(checkpoint).standing(0, RULES)
+    ahead_ms = 2**52
+    taken_back = BatchProgress(0, "q", nothing_since(ahead_ms))
+    written = BatchProgress(9, "q", "other.other", read=3)
+    with_producers(monkeypatch, {0: (9, written.to_text()), 1: (0, taken_back.to_text())}, set())
+    histories.settle(plan_of(1), checkpoint, lambda *_, **__: None, accept_repeats=True)
+    ((renewed_ms, _),) = Decisions(checkpoint).renewals
+    assert renewed_ms > ahead_ms + 1  # new keys begin a millisecond after a renewal
+
+
 def test_a_start_that_is_refused_takes_nothing_from_whoever_works(checkpoint, monkeypatch):
     Decisions(checkpoint).standing(0, RULES)
     kept, taken = {0: (5, BatchProgress(5, "q", "other.other").to_text())}, []
