@@ -94,6 +94,7 @@ class Connection:
     def __init__(self, proxy: Proxy, client: socket.socket, broker: socket.socket) -> None:
         self.proxy, self.client, self.broker = proxy, client, broker
         self.asked: deque[tuple[int, int]] = deque()  # keys and versions, in the order of answers
+        self.left = False  # whether the client has
         for each in (client, broker):
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for work in (self._requests, self._answers):
@@ -110,6 +111,8 @@ class Connection:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
+        with suppress(ValueError):
+            self.proxy.connections.remove(self)
 
     def _until_cut(self, work: Callable[[], None]) -> None:
         try:
@@ -119,6 +122,9 @@ class Connection:
         except Exception as fault:  # noqa: BLE001  (raised where the test ends)
             self.proxy.proxies.faults.append(fault)
             self.cut()
+        self.left |= work == self._requests
+        if work == self._answers or not self.asked:
+            self.close()
 
     def _requests(self) -> None:
         while (data := _message(self.client)) is not None:
@@ -130,7 +136,7 @@ class Connection:
             self.broker.sendall(data)
 
     def _answers(self) -> None:
-        while (data := _message(self.broker)) is not None:
+        while not (self.left and not self.asked) and (data := _message(self.broker)) is not None:
             key, version = self.asked.popleft()
             data = self.proxy.proxies.rewritten(key, version, data)
             if self.proxy.passes(self, Message(ANSWER, _name(key), self.proxy.node, data)):

@@ -83,6 +83,19 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         if isinstance(error, REFUSALS) or is_certificate:  # one that expired may be renewed
             self.refusal = error
 
+    async def _connect(
+        self, node: Any, connection: Any, reset_backoff_on_connect: bool = True, **more: Any
+    ) -> None:
+        """Connect; pauses between attempts grow until a connection is ready.
+
+        kafka-python forgets them once a host takes the connection, even if it then ends it.
+        """
+        await super()._connect(node, connection, reset_backoff_on_connect=False, **more)
+        if not connection.connected:
+            self.update_backoff(node.node_id)
+        elif reset_backoff_on_connect:
+            self.reset_backoff(node.node_id)
+
     async def _build_transport(self, *arguments: Any, **more: Any) -> Any:
         if self.new_ssl_context is not None:
             try:
