@@ -171,7 +171,7 @@ READERS: Mapping[str, Callable[[dict[str, Any], Headers, str], Any]] = {
 
 
 def require_known(discipline: str, topics: object) -> None:
-    """Raise ConfigError for a discipline that there is not, and for one text as list of topics."""
+    """Raise ConfigError for a discipline that there is not, no topics, or a text in their place."""
     if discipline not in READERS:
         raise ConfigError(
             f"There is no discipline {discipline!r}.",
@@ -183,6 +183,10 @@ def require_known(discipline: str, topics: object) -> None:
             f"topics is the text {topics!r}, where a list of topics is meant.",
             "Nothing was read.",
             f"Write [{topics!r}].",
+        )
+    if not topics:
+        raise ConfigError(
+            "There is no topic to read.", "Nothing was read.", "Name the topics, in a list."
         )
 
 

@@ -95,6 +95,7 @@ class LabelledProducer(Sender):
         self._label_header = label_header
         self.epoch = int(time.time() * 1000) if epoch is None else epoch
         self.resent = self.not_coming = 0
+        self._is_closed = False
         self._proxies: dict[bytes, LabelProxy[Any, dict[str, Any]]] = {}
         self._following: dict[bytes, int] = {}
         self._own: set[bytes] = set()
@@ -142,6 +143,10 @@ class LabelledProducer(Sender):
         the first one, a former life of the sender may have sent.
         """
         self._raise_failures()
+        if self._is_closed:
+            raise SequencerError(
+                "This producer is closed.", "The message was not sent.", "Make a new one."
+            )
         if self._listener is not None:
             self._listener.take_failure()
         key = to_bytes(channel)
@@ -185,7 +190,8 @@ class LabelledProducer(Sender):
             self._listener.take_failure()
 
     def close(self) -> None:
-        """Stop answering requests for missing messages, and flush."""
+        """Stop answering requests for missing messages, and flush; :meth:`send` is over."""
+        self._is_closed = True
         if self._listener is not None:
             self._listener.close()
         self.flush()

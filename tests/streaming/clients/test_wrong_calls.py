@@ -20,6 +20,7 @@ NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
         (lambda: LabelledProducer(NOBODY, "t", epoch=1.5), "epoch is 1.5"),
         (lambda: OrderedConsumer({**NOBODY, "fetch.min": 1}, ["t"], group="g"), "fetch.min"),
         (lambda: OrderedConsumer(NOBODY, "t", group="g"), "a list of topics is meant"),
+        (lambda: OrderedConsumer(NOBODY, [], group="g"), "There is no topic to read."),
         (lambda: OrderedConsumer(NOBODY, ["t"], group="g", discipline="chanel"), "no discipline"),
         (lambda: GroupPublisher(NOBODY, "t", ""), "A sender needs a name."),
         (lambda: MulticastSender(NOBODY, "t", b""), "A sender needs a name."),
@@ -41,6 +42,13 @@ def test_a_name_that_no_header_can_have(name):
     producer = LabelledProducer(NOBODY, "t")
     with pytest.raises(SequencerError, match="is not the name of a header. The label 0 was not"):
         producer.send("k", b"v", [(name, b"x")])
+
+
+def test_nothing_is_sent_after_the_end():
+    with LabelledProducer(NOBODY, "t") as producer:
+        pass
+    with pytest.raises(SequencerError, match=r"is closed. The message was not sent. Make a new"):
+        producer.send("k", b"v")
 
 
 class NotText(str):
