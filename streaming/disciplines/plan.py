@@ -196,7 +196,8 @@ class BatchContext:
     forgotten all of it since, ``repeated`` that it was planned before the query started. ``wrote``
     gives for each state partition the last batch that it is known to have written in this run,
     ``latest`` the last one that it may have written: a later one is another copy's.
-    ``decisions`` are those of the batch (see `streaming.service.decisions`).
+    ``decisions`` are those of the batch (see `streaming.service.decisions`). ``newest_ms``: the
+    largest incarnation that it, or a batch before it, may give.
     """
 
     query: str
@@ -209,6 +210,7 @@ class BatchContext:
     young: bool = False
     old: bool = False
     latest: dict[int, int] = field(default_factory=dict)
+    newest_ms: int = 0
 
     def to_json(self) -> str:
         """One line."""

@@ -179,6 +179,11 @@ class Decisions:
         """Return the time of the batch that runs."""
         return batch_ms(self._logged(batch))
 
+    def newest_ms(self, batch: int) -> int:
+        """Return the largest incarnation that this batch, or one before it, may give."""
+        renewed = [at_ms + 1 for at_ms, _ in self.renewals[-1:]]
+        return max(self.time_ms(batch), self.peak_ms, *renewed)
+
     def _until(self, batch: int) -> list[tuple[int, Values]]:
         """The standing decisions up to those that hold for a batch."""
         return [entry for entry in self.entries if entry[0] <= batch]

@@ -170,8 +170,8 @@ def _accept_repeats(
         if is_changed:  # refused records are named by what the batch was
             decisions.forget_findings()
         decisions.pin(plan.pinned())
-        # Keys that were new after the renewal that Kafka knows of began a millisecond behind it.
-        now_ms = max(round(time.time() * 1000), standing.renewed_ms + 1)
+        # A key that is new right after a renewal begins a millisecond behind it.
+        now_ms = max(round(time.time() * 1000), standing.incarnations_ms + 1)
         decisions.renew(now_ms, checkpoint.done() + 1)
         digest = nothing_since(decisions.renewals[-1][0])
     # With new incarnations no part of a batch is as another partition may have written it.

@@ -261,6 +261,7 @@ class Carrier:
             digest=decisions.digest(batch, standing),
             repeated=batch <= decisions.planned,
             decisions={**standing, **schemas, **decisions.findings(batch)},
+            newest_ms=decisions.newest_ms(batch),
         )
 
     def _answer(self, news: list[Totals], context: BatchContext) -> list[Answer]:

@@ -39,8 +39,7 @@ class Standing:
     records that Kafka refuses, of which the checkpoint does not know. ``may_be_written``: whether
     some of the batch in doubt is. ``unlike``: what it was planned with, by its key, where the file
     says otherwise now and some of it may be written. ``is_remembered``: Kafka has progress of some.
-    ``renewed_ms``: the newest renewal that Kafka knows of, 0 for none: others may have gone on from
-    the same backup.
+    ``incarnations_ms``: no incarnation that was given is larger, as far as Kafka's progress says.
     """
 
     behind: dict[int, int] = field(default_factory=dict)
@@ -53,7 +52,7 @@ class Standing:
     may_be_written: bool = False
     unlike: dict[str, str] = field(default_factory=dict)
     is_remembered: bool = False
-    renewed_ms: int = 0
+    incarnations_ms: int = 0
 
 
 def standing_of(plan: Plan, checkpoint: Checkpoint, query: str, options: Options) -> Standing:
@@ -89,7 +88,7 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool
     known = [progress for progress in every if progress is not None]
     standing = Standing(
         is_remembered=any(progress.query == query for progress in known),
-        renewed_ms=max((progress.renewed_ms for progress in known), default=0),
+        incarnations_ms=max((progress.incarnations_ms for progress in known), default=0),
     )
     for partition, progress in enumerate(every):
         if progress is None or progress.query != query:

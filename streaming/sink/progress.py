@@ -5,8 +5,8 @@ writes the batch: the offset is the batch's number, the metadata says which batc
 was. A restored checkpoint gives old numbers to other input, so the number alone says nothing.
 
     offset    42
-    metadata  "0b7c…-41d2 5f0e…1a.77c0…e3 all-3e8+1>0"
-               query      digest           part    runs
+    metadata  "0b7c…-41d2 5f0e…1a.77c0…e3.19ab… all-3e8+1>0"
+               query      digest           newest part    runs
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class BatchProgress:
     many runs of the batch found records that Kafka refuses, which this one leaves out; a repeat
     has to know of these. ``needed_runs``: as many, where a run found such records here and wrote
     nothing: an earlier attempt that begins late must not write the batch with them, since the
-    state after it would not have them.
+    state after it would not have them. ``newest_ms``: no incarnation of the batch or of an earlier
+    one is larger; 0 where that was not kept.
     """
 
     batch: int
@@ -92,6 +93,7 @@ class BatchProgress:
     read: int | None = None
     refusing_runs: int = 0
     needed_runs: int = 0
+    newest_ms: int = 0
 
     @property
     def is_taken_back(self) -> bool:
@@ -99,9 +101,10 @@ class BatchProgress:
         return self.digest.startswith(NOTHING)
 
     @property
-    def renewed_ms(self) -> int:
-        """The renewal of the history that took it back; 0: none, or it is not taken back."""
-        return int(self.digest.removeprefix(NOTHING) or "0", 16) if self.is_taken_back else 0
+    def incarnations_ms(self) -> int:
+        """As ``newest_ms``; of progress that was taken back, its history's renewal, 0 for none."""
+        renewed = self.digest.removeprefix(NOTHING) or "0"
+        return int(renewed, 16) if self.is_taken_back else self.newest_ms
 
     def is_taken_back_by(self, renewals: Iterable[Sequence[int]]) -> bool:
         """Whether that was by a start of a history that has these renewals (time, batch)."""
@@ -113,7 +116,8 @@ class BatchProgress:
         part = f"{ALL}{read}" if self.part is None else self.part.to_text()
         counts = (self.refusing_runs, self.needed_runs)
         runs = f"+{counts[0]:x}>{counts[1]:x}" if any(counts) else ""
-        return f"{self.query} {self.digest} {part}{runs}"
+        newest = f".{self.newest_ms:x}" if self.newest_ms else ""
+        return f"{self.query} {self.digest}{newest} {part}{runs}"
 
     @classmethod
     def from_text(cls, batch: int, text: str) -> BatchProgress | None:
@@ -122,10 +126,13 @@ class BatchProgress:
         if batch < 0 or len(words) != len(("query", "digest", "part")):
             return None
         query, digest, how_far = words
+        has_newest = digest.count(".") > 1
+        digest, _, newest = digest.rpartition(".") if has_newest else (digest, "", "0")
+        newest_ms = int(newest, 16)
         part, _, runs = how_far.partition("+")
         refusing, needed = (int(count, 16) for count in (runs or "0>0").split(">"))
         if part.startswith(ALL):
             _, _, read = part.partition("-")
             count = int(read, 16) if read else None
-            return cls(batch, query, digest, None, count, refusing, needed)
-        return cls(batch, query, digest, Part.from_text(part), None, refusing, needed)
+            return cls(batch, query, digest, None, count, refusing, needed, newest_ms)
+        return cls(batch, query, digest, Part.from_text(part), None, refusing, needed, newest_ms)

@@ -197,7 +197,8 @@ class PartitionWriter:
     def _progress(self, context: BatchContext, part: Part | None) -> BatchProgress:
         read = self.read if part is None else None
         runs = refusing_runs(context.decisions)
-        return BatchProgress(context.batch, context.query, context.digest, part, read, runs)
+        names = (context.batch, context.query, context.digest)
+        return BatchProgress(*names, part, read, runs, newest_ms=context.newest_ms)
 
     def ends(self) -> dict[str, int]:
         """By partition of the output, the offset behind what was written of the last batch."""

@@ -194,10 +194,12 @@ def test_where_the_clock_was_set_back_is_known_when_the_log_forgot_it(tmp_path, 
         (offsets / str(batch)).write_text(f'v1\n{{"batchTimestampMs":{at_ms}}}\n-')
         decisions = Decisions(checkpoint) if restarts else decisions
         decisions.note_clock(batch)
+        assert decisions.newest_ms(batch) == (9_000 if batch else 1_000)
     for batch in range(3):
         (offsets / str(batch)).unlink()
     Decisions(checkpoint).renew(4_000, 5)
     assert Decisions(checkpoint).renewals == [(9_001, 5)]
+    assert Decisions(checkpoint).newest_ms(4) == 9_002  # new keys begin a millisecond after it
 
 
 def test_an_operator_has_those_of_the_batch_whose_task_it_runs_in(monkeypatch):

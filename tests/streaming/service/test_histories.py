@@ -229,16 +229,26 @@ def test_repeats_behind_another_checkpoint_have_names_of_their_own(checkpoint, m
         assert len(Decisions(checkpoint).renewals) == 1
 
 
-def test_a_backup_that_is_put_back_once_more_has_later_incarnations(checkpoint, monkeypatch):
-    """Also where the clock is behind the first renewal, of which only Kafka knows."""
+AHEAD_MS = 2**52
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        BatchProgress(0, "q", nothing_since(AHEAD_MS)),
+        BatchProgress(9, "q", "other.other", newest_ms=AHEAD_MS + 1),
+    ],
+    ids=["taken back", "written"],
+)
+def test_incarnations_are_later_than_those_of_lost_batches(checkpoint, monkeypatch, known):
+    """Also where the clock is behind them: a backup that is put back once more, or a clock set."""
     Decisions(checkpoint).standing(0, RULES)
-    ahead_ms = 2**52
-    taken_back = BatchProgress(0, "q", nothing_since(ahead_ms))
     written = BatchProgress(9, "q", "other.other", read=3)
-    with_producers(monkeypatch, {0: (9, written.to_text()), 1: (0, taken_back.to_text())}, set())
+    kept = {n: (each.batch, each.to_text()) for n, each in enumerate((written, known))}
+    with_producers(monkeypatch, kept, set())
     histories.settle(plan_of(1), checkpoint, lambda *_, **__: None, accept_repeats=True)
     ((renewed_ms, _),) = Decisions(checkpoint).renewals
-    assert renewed_ms > ahead_ms + 1  # new keys begin a millisecond after a renewal
+    assert renewed_ms > AHEAD_MS + 1  # new keys begin a millisecond after a renewal
 
 
 def test_a_start_that_is_refused_takes_nothing_from_whoever_works(checkpoint, monkeypatch):

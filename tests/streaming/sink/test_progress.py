@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.sink.progress import BatchProgress, Part
+from streaming.sink.progress import BatchProgress, Part, nothing_since
 
 PARTS = (
     None,
@@ -11,7 +11,7 @@ PARTS = (
 )
 
 
-@pytest.mark.parametrize("runs", [(0, 0), (1, 0), (0, 1), (20, 21)])
+@pytest.mark.parametrize("runs", [(0, 0, 0), (1, 0, 0), (0, 1, 2**41), (20, 21, 2**62)])
 @pytest.mark.parametrize("part", PARTS)
 def test_it_comes_back(part, runs):
     progress = BatchProgress(42, "0b7c-41d2", "5f0e.77c0", part, None, *runs)
@@ -31,3 +31,11 @@ def test_it_says_how_much_was_read_and_refused():
     progress = BatchProgress(3, "a", "b", read=1000, refusing_runs=2)
     assert progress.to_text() == "a b all-3e8+2>0"
     assert BatchProgress.from_text(3, progress.to_text()) == progress
+
+
+def test_it_says_which_incarnations_there_may_be():
+    progress = BatchProgress(3, "a", "b.c", newest_ms=1000)
+    assert progress.to_text() == "a b.c.3e8 all"
+    taken_back = BatchProgress.from_text(3, BatchProgress(3, "a", nothing_since(999)).to_text())
+    before = BatchProgress.from_text(3, "a b.c all")  # written before it was kept
+    assert [each.incarnations_ms for each in (progress, taken_back, before)] == [1000, 999, 0]
