@@ -7,6 +7,7 @@ peer's stream: its answer says how far the stream was (`incarnation`, `sequence`
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,13 +71,14 @@ class Handles:
                 verdict.find("wrong-answer", witness)
         return released
 
-    def retired(self) -> dict[tuple[bytes | None, int], str]:
-        """When (RFC 3339) each peer and incarnation was forgotten."""
-        return {
-            (event.key, int(event.fields["incarnation"])): str(event.fields.get("at", ""))
-            for event in self.events
-            if event.kind == "retired" and type(event.fields.get("incarnation")) is int
-        }
+    def retired(self) -> dict[bytes | None, list[tuple[int, str]]]:
+        """The incarnations of each peer that were forgotten, in order, and when (RFC 3339)."""
+        found: defaultdict[bytes | None, list[tuple[int, str]]] = defaultdict(list)
+        for event in self.events:
+            if event.kind == "retired" and type(event.fields.get("incarnation")) is int:
+                ended = event.fields["incarnation"], str(event.fields.get("at", ""))
+                insort(found[event.key], ended)
+        return found
 
     def life(self, name: bytes, stamp: Stamp) -> NodeLife | None:
         """The life of a node that a handle of this stamp is for."""
@@ -199,7 +201,7 @@ class _Notices:
         node: bytes,
         stamp: Stamp,
     ) -> None:
-        """A peer released a node's handle; one of an earlier incarnation went with that.
+        """A peer released a node's handle; one that went with an earlier incarnation is judged.
 
         A release with a place in the order does not take the notice of an earlier destruction.
         """
@@ -207,7 +209,9 @@ class _Notices:
             if node not in doubtful and life.end is not None and life.end < stamp:
                 self._judge_missing(peer, node, life, last)
         holds[node] = {
-            life: held for life, held in holds[node].items() if held[1].incarnation != place[0]
+            life: held
+            for life, held in holds[node].items()
+            if self._lapsed(peer, held[1], place[0])
         }
 
     def _judge_notice(
@@ -227,15 +231,29 @@ class _Notices:
         lives = self.handles.nodes.get(node, Node()).lives
         life = next((life for life in lives if life.end == stamp or life.ending), None)
         holding = holds[node].pop(id(life), None)
-        lapsed = holding is not None and holding[1].incarnation != held.incarnation
+        lapsed = holding is not None and self._lapsed(peer, holding[1], held.incarnation)
         is_doubtful = node in doubtful or (peer, node) in self.handles.refused
         if (holding is None or lapsed) and not is_doubtful:
             self.verdict.find(WRONG, partial(self._holds_none, peer, node, held.message))
 
+    def _forgotten(self, peer: bytes, incarnation: int) -> tuple[int, str] | None:
+        """With which incarnation, and when, a peer lost what it had in this one.
+
+        Where repeats were accepted, it keeps its handles under a new incarnation.
+        """
+        ended = self.retired.get(peer, [])
+        at = bisect_left(ended, (incarnation, ""))
+        return ended[at] if at < len(ended) else None
+
+    def _lapsed(self, peer: bytes, held: Held, incarnation: int) -> bool:
+        """Whether a handle went before the peer's stream was in this incarnation."""
+        forgotten = self._forgotten(peer, held.incarnation)
+        return forgotten is not None and forgotten[0] < incarnation
+
     def _judge_missing(self, peer: bytes, name: bytes, life: NodeLife, last: Held) -> None:
         """A handle that the peer still had at the destruction, of which it has no notice."""
-        forgotten = self.retired.get((peer, last.incarnation))
-        if forgotten is not None and forgotten <= (life.ended or ""):
+        forgotten = self._forgotten(peer, last.incarnation)
+        if forgotten is not None and forgotten[1] <= (life.ended or ""):
             return
         assert life.end is not None  # noqa: S101  (the caller looked)
         command = self.handles.ends[life.end]

@@ -134,6 +134,27 @@ def test_a_refused_notice_has_an_event():
     assert verdict.good, verdict.faults
 
 
+def in_a_new_incarnation(m):
+    """A gets its notice, and what follows, in another incarnation than the handle."""
+    for sequence, at in enumerate(n for n in m.of_key(b"A") if n >= notice_of(m)):
+        record = with_header(m.outputs[at], "sequence", b"%d" % sequence)
+        m.outputs[at] = with_header(record, "incarnation", b"18")
+
+
+def after_retirement(m):
+    in_a_new_incarnation(m)
+    retired = {"event": "retired", "id": "r", "at": "2026-01-01T00:00:00.000Z", "peer": "A"}
+    value = json.dumps({**retired, "incarnation": 17}).encode()
+    m.events.append(replace(m.events[0], key=b"A", offset=99, value=value))
+
+
+def test_a_new_incarnation_alone_takes_no_handle():
+    """As where repeats were accepted: the peer was not retired."""
+    m = Lists.of(material_for(bus()))
+    in_a_new_incarnation(m)
+    assert {each.name for each in verdict_on(m).faults} <= {"unexplained-restart"}
+
+
 PLANTS = [
     (told_of_a_refused_notice, "wrong-undelivered"),
     (after_destruction, "delivered-after-destruction"),
@@ -155,6 +176,7 @@ PLANTS = [
     (released_before_it_was_given, "missing-notice"),
     (edit_event('"sequence"', sequence="2"), "wrong-answer"),
     (notice_to_who_released, "wrong-notice"),
+    (after_retirement, "wrong-notice"),
     (notice_again, "delivered-twice"),
     (notice_too_late, "stamp-order"),
     (notices(lambda r: with_header(r, "notice", b"n2")), "wrong-notice"),
