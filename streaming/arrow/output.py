@@ -24,10 +24,10 @@ from streaming.arrow.totals import Totals
 if TYPE_CHECKING:
     import pandas as pd
 
-OUTPUT = "shard int, topic string, rows binary, totals string, wrote_before boolean"
+OUTPUT = "shard int, topic string, rows binary, totals string, wrote_before boolean, read long"
 """One row (several for large tables) for each topic that a shard writes to. Only the shard's last
 row has totals; it has no topic if there are no records for it. ``wrote_before``: whether an earlier
-batch of the shard wrote anything."""
+batch of the shard wrote anything; ``read``: how many records of the batch the shard has."""
 
 ROW_BYTES_MAX = 256 * 2**20
 ROWS_AT_ONCE = 5

@@ -199,6 +199,7 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
             given = frame["rows"].tolist()
             references = set_aside([(each,) for each in given], self.plan.large_rows)
             frame["rows"] = given if references is None else references
+            frame["read"] = core.totals.read
             yield frame
         return core
 

@@ -188,12 +188,14 @@ def part_changed(plan: Plan, partition: int, batch: int) -> ProgressMissing:
     )
 
 
-def input_changed(plan: Plan, partition: int, batch: int, before: int, read: int) -> InputChanged:
-    """A batch has fewer records than when a state partition wrote it, or tried to."""
+def input_changed(
+    plan: Plan, partition: int, batch: int, before: int, read: int, some: str = ""
+) -> InputChanged:
+    """A batch has fewer records than when a state partition, or ``some`` of it, was written."""
     return InputChanged(
-        f"Batch {batch} of pipeline {plan.pipeline!r} had {count(before, 'record')} for state "
-        f"partition {partition} when it was begun, and has {read} now: an input is compacted, or "
-        "somebody deleted records of it.",
+        f"Batch {batch} of pipeline {plan.pipeline!r} had {count(before, 'record')} for "
+        f"{some}state partition {partition} when it was begun, and has {read} now: an input is "
+        "compacted, or somebody deleted records of it.",
         "What was written stays; nothing more of the batch was.",
         "Start with --accept-repeats: the batch is written again from what is left, under new "
         "incarnations. Set cleanup.policy = delete on inputs, or read a copy of a compacted one.",

@@ -12,9 +12,9 @@ So a part names the shards of which all is written, and of those that were cut t
 that are. A repeated batch passes over exactly these, whatever order its shards come in. Where its
 own parts end makes no difference, so cuts may go by time, too.
 
-That a shard gives again what it gave is checked where that costs nothing: by the records of all
-shards, and by what the last one before a cut looked like. Where it does not, nothing more is
-written.
+That a shard gives again what it gave is checked where that costs nothing: by how many records it
+got (an input may be compacted meanwhile), by those of all shards, and by what the last one before a
+cut looked like. Where it does not, nothing more is written.
 """
 
 from __future__ import annotations
@@ -58,6 +58,14 @@ class PartChanged(Exception):  # noqa: N818  (who knows the batch says it in a s
     """A repeated batch does not begin with what was written of it."""
 
 
+class FewerRead(PartChanged):
+    """Shards got ``before`` records of the batch when it was begun, and get ``read`` now."""
+
+    def __init__(self, before: int, read: int) -> None:
+        super().__init__(before, read)
+        self.before, self.read = before, read
+
+
 class Parts:
     """Writes the tables of a state partition's shards, but for what earlier transactions wrote.
 
@@ -72,9 +80,13 @@ class Parts:
         self._earlier = writer.part or Part(forgotten=writer.forgotten)
         self._whole, self._total = self._earlier.whole, self._earlier.total
         self._cut = dict(self._earlier.cut)
-        # The shard that gives its records now, and how many it gave; of those, how many are still
-        # to be passed over; what it wrote last. ``_passed``: of all shards. ``_came``: which did.
-        self._shard, self._records, self._pass = -1, 0, 0
+        # How many records of the batch came to the shards that are whole, and, of these, to those
+        # that were so before.
+        self._read, self._read_again = self._earlier.read, 0
+        # The shard that gives its records now, how many it got, and how many it gave; of those, how
+        # many are still to be passed over; what it wrote last. ``_passed``: of all shards.
+        # ``_came``: which did.
+        self._shard, self._got, self._records, self._pass = -1, 0, 0, 0
         self._last: tuple[str, pa.Table, int] | None = None
         self._passed = self._came = 0
         # Of the open transaction.
@@ -82,10 +94,13 @@ class Parts:
         self._began = time.monotonic()
         self._stamps: list[NDArray[np.int64]] = []
 
-    def write(self, shard: int, topic: str, table: pa.Table) -> None:
-        """Write a shard's next table. Raises PartChanged where the shard gave something else."""
+    def write(self, shard: int, topic: str, table: pa.Table, got: int = 0) -> None:
+        """Write a shard's next table; ``got``: how many records of the batch the shard has.
+
+        Raises PartChanged where the shard gave something else, or got fewer.
+        """
         if shard != self._shard:
-            self._enter(shard)
+            self._enter(shard, got)
         stamps = _stamps(table) if self._plan.delivers_to(topic) else NO_STAMPS
         first = 0
         whole = is_encoded(table)
@@ -104,6 +119,9 @@ class Parts:
     def finish(self) -> None:
         """Take leave of the last shard, before the last commit. Raises PartChanged."""
         self._leave()
+        before = self._earlier.read
+        if before is not None and before != self._read_again:
+            raise FewerRead(before, self._read_again)
         if self._passed != self._earlier.total:
             raise PartChanged
 
@@ -117,14 +135,19 @@ class Parts:
 
     # --- What earlier transactions wrote.
 
-    def _enter(self, shard: int) -> None:
+    def _enter(self, shard: int, got: int) -> None:
         self._leave()
         if self._came >> shard & 1:
             raise PartChanged
         self._came |= 1 << shard
-        is_whole = self._whole >> shard & 1
-        self._pass = ALL if is_whole else self._cut.get(shard, (0, 0))[0]
-        self._shard, self._records, self._last = shard, 0, None
+        if self._whole >> shard & 1:
+            self._pass = ALL
+            self._read_again += got
+        else:
+            self._pass, _, *before = self._cut.get(shard, (0, 0))
+            if before not in ([], [got]):
+                raise FewerRead(before[0], got)
+        self._shard, self._got, self._records, self._last = shard, got, 0, None
 
     def _leave(self) -> None:
         if self._shard < 0:
@@ -132,6 +155,8 @@ class Parts:
         is_whole = self._whole >> self._shard & 1
         if self._pass and not is_whole:
             raise PartChanged
+        if self._read is not None and not is_whole:
+            self._read += self._got
         self._whole |= 1 << self._shard
         self._cut.pop(self._shard, None)
         self._shard = -1
@@ -179,8 +204,8 @@ class Parts:
 
     def _end_part(self) -> None:
         if self._last is not None:
-            self._cut[self._shard] = (self._records, _looks(*self._last)[0])
-        part = Part(self._whole, self._cut, self._total, self._earlier.forgotten)
+            self._cut[self._shard] = (self._records, _looks(*self._last)[0], self._got)
+        part = Part(self._whole, self._cut, self._total, self._earlier.forgotten, self._read)
         self._writer.end_part(self._context, part)
         self.committed()
 

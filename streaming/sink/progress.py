@@ -46,28 +46,40 @@ def nothing_since(renewed_ms: int) -> str:
 class Part:
     """How far a batch is written that is not written whole.
 
-    ``whole``: the shards of which all is written, a bit for each state key. ``cut``: by state key,
-    how many records are written of a shard, and a checksum of what the last one looked like.
-    ``total``: records of all shards. ``forgotten``: whether Kafka knew of no progress before.
+    ``whole``: the shards of which all is written, a bit for each state key; ``read``: how many
+    records they got of the batch, None where that was not kept. ``cut``: by state key, how many
+    records are written of a shard, a checksum of what the last one looked like, and, where it was
+    kept, how many the shard got. ``total``: records that are written, of all shards. ``forgotten``:
+    whether Kafka knew of no progress before.
     """
 
     whole: int = 0
-    cut: dict[int, tuple[int, int]] = field(default_factory=dict)
+    cut: dict[int, tuple[int, ...]] = field(default_factory=dict)
     total: int = 0
     forgotten: bool = False
+    read: int | None = 0
 
     def to_text(self) -> str:
         """One word, with an end to it."""
-        cuts = (f".{key:x}-{count:x}-{check:x}" for key, (count, check) in self.cut.items())
-        return f"{self.whole:x}.{self.total:x}.{self.forgotten:x}{''.join(cuts)}/"
+        cuts = ("-".join(f"{each:x}" for each in (key, *cut)) for key, cut in self.cut.items())
+        read = "" if self.read is None else f"-{self.read:x}"
+        known = f"{self.whole:x}", f"{self.total:x}", f"{self.forgotten:x}{read}", *cuts
+        return f"{'.'.join(known)}/"
 
     @classmethod
     def from_text(cls, text: str) -> Part:
         """The inverse of :meth:`to_text`."""
-        whole, total, forgotten, *cuts = text.rstrip("/").split(".")
+        whole, total, known, *cuts = text.rstrip("/").split(".")
+        forgotten, _, read = known.partition("-")
         numbers = (tuple(int(number, 16) for number in each.split("-")) for each in cuts)
-        cut = {key: (count, check) for key, count, check in numbers}
-        return cls(int(whole, 16), cut, int(total, 16), forgotten=forgotten == "1")
+        cut = {key: noted for key, *noted in numbers}
+        return cls(
+            int(whole, 16),
+            {key: tuple(noted) for key, noted in cut.items()},
+            int(total, 16),
+            forgotten=forgotten == "1",
+            read=int(read, 16) if read else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from streaming.disciplines.refused import RECORDS_READ, Found, Refusal, found
 from streaming.errors import SequencerError
 from streaming.sink import failures
 from streaming.sink.answers import Answer, noting
-from streaming.sink.parts import PartChanged, Parts
+from streaming.sink.parts import FewerRead, PartChanged, Parts
 from streaming.sink.progress import BatchProgress
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import make_producer, writer_for
@@ -194,13 +194,18 @@ class Sink:
                         missing = failures.progress_missing
                         why = failures.overwritten if writer.overwritten else missing
                         raise why(self.plan, partition, context.batch)
-                    parts.write(row["shard"], row["topic"], from_ipc(row["rows"]))
+                    got = row.get("read", 0)
+                    parts.write(row["shard"], row["topic"], from_ipc(row["rows"]), got)
                     row = _next_output(rows, totals)
                 parts.finish()
                 writer.read = _records_read(totals)
                 # Refused records are named by what a run made of the batch: it has to be the same.
                 before = context.decisions.get(RECORDS_READ, {}).get(str(partition))
                 self._require_as_many(context.batch, partition, before, writer.read)
+        except FewerRead as fewer:
+            writer.confirm_progress()
+            counts = fewer.before, fewer.read, "shards of "
+            raise failures.input_changed(self.plan, partition, context.batch, *counts) from fewer
         except PartChanged as changed:
             writer.confirm_progress()
             raise failures.part_changed(self.plan, partition, context.batch) from changed

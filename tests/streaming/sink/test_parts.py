@@ -272,7 +272,7 @@ def test_deliveries_are_measured_once_each():
 
 
 def test_progress_as_text():
-    part = Part((1 << 1023) + 1, {7: (10**12, 2**32 - 1), 8: (1, 0)}, 10**13, forgotten=True)
+    part = Part((1 << 1023) + 1, {7: (10**12, 2**32 - 1, 9), 8: (1, 0)}, 10**13, True, 10**9)
     some = [(part, None), (Part(), None), (None, None), (None, 0), (None, 2**40)]
     for each, read in some:
         progress = BatchProgress(12, "query", "digest", each, read)

@@ -10,7 +10,7 @@ from streaming.disciplines.plan import BatchContext
 from streaming.errors import InputChanged, ProgressMissing
 from streaming.sink import writer
 from streaming.sink.sink import Sink
-from tests.streaming.sink.small_kafka import PLAN, cut_once, rows_of, small_kafka, table_of
+from tests.streaming.sink.small_kafka import PLAN, cut_once, rows_of, small_kafka, table_of, write
 
 OUTPUT = pa.schema(
     [
@@ -69,3 +69,42 @@ def test_a_batch_that_was_begun_and_has_nothing_to_write_any_more_is_told(topics
     cut_once(topics, PLAN, rows_of({3: [("out", table_of(*range(40)))]}, [3]))
     with pytest.raises(ProgressMissing, match=r"written in part.*gives something else now"):
         had(0, attempt=1)
+
+
+def with_read(rows, **read):
+    """Rows of shards that got as many records of the batch: ``s3=5`` for shard 3."""
+    return [{**row, "read": read[f"s{row['shard']}"]} for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "shards"),
+    [
+        ({"s3": 9, "s4": 2}, {"s3": 8, "s4": 2}, "9 records .* has 8 now"),
+        ({"s4": 2, "s3": 9}, {"s4": 1, "s3": 9}, "2 records .* has 1 now"),
+    ],
+    ids=["of which some was written", "of which all was written"],
+)
+def test_a_batch_that_was_begun_has_to_have_as_many_records_again(topics, before, now, shards):
+    """Also where what it gives now begins with what ends like that which was written."""
+    made = {3: [("out", table_of(*range(40)))], 4: [("out", table_of(*range(5)))]}
+    rows = rows_of(made, [int(name[1:]) for name in before])
+    cut_once(topics, PLAN, with_read(rows, **before))
+    written = topics.all()
+    with pytest.raises(InputChanged, match=f"had {shards}.*--accept-repeats"):
+        write(PLAN, with_read(rows, **now), in_doubt=True)
+    assert topics.all()[: len(written)] == written
+    write(PLAN, with_read(rows, **before), in_doubt=True)
+    assert len(topics.all()) == 45
+
+
+def test_a_part_of_a_version_that_kept_no_number_of_records_is_gone_on_with(topics):
+    made = {3: [("out", table_of(*range(40)))], 4: [("out", table_of(*range(5)))]}
+    rows = rows_of(made, [4, 3])
+    cut_once(topics, PLAN, with_read(rows, s4=2, s3=9))
+    batch, told = topics.progress
+    *others, part = told.split(" ")
+    whole, total, known, cut = part.rstrip("/").split(".")
+    before = [known.partition("-")[0], "-".join(cut.split("-")[:3])]
+    topics.progress = batch, " ".join([*others, f"{'.'.join([whole, total, *before])}/"])
+    write(PLAN, with_read(rows, s4=1, s3=7), in_doubt=True)
+    assert len(topics.all()) == 45
