@@ -80,7 +80,7 @@ class Parts:
         self._earlier = writer.part or Part(forgotten=writer.forgotten)
         self._whole, self._total = self._earlier.whole, self._earlier.total
         self._cut = dict(self._earlier.cut)
-        # How many records of the batch came to the shards that are whole, and, of these, to those
+        # How many records of the batch the shards have that are whole, and, of these, those
         # that were so before.
         self._read, self._read_again = self._earlier.read, 0
         # The shard that gives its records now, how many it got, and how many it gave; of those, how
