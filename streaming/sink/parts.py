@@ -83,7 +83,13 @@ class Parts:
         self._stamps: list[NDArray[np.int64]] = []
 
     def write(self, shard: int, topic: str, table: pa.Table) -> None:
-        """Write a shard's next table. Raises PartChanged where the shard gave something else."""
+        """Write a shard's next table. Raises PartChanged where the shard gave something else.
+
+        Rejects and events behind a refused delivery are left to the next run of the batch, which
+        gives other numbers.
+        """
+        if topic in (self._plan.rejects, self._plan.events) and self._writer.has_refused():
+            return
         if shard != self._shard:
             self._enter(shard)
         stamps = _stamps(table) if self._plan.delivers_to(topic) else NO_STAMPS
