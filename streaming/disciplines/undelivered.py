@@ -14,6 +14,7 @@ knows all that is refused, but at-least-once.) Shards that send each other messa
 from __future__ import annotations
 
 import base64
+import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
@@ -29,6 +30,7 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.commands import place_of
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.refused import Name, Refused, Why, text_of
+from streaming.places import StreamPoint
 from streaming.wire.encoded import HEADER
 
 
@@ -78,6 +80,7 @@ class LeavingOut:
     """Leaves refused deliveries out of what is written; see above.
 
     ``dropped``: their names. ``rows``: of those from tables that have ROW, what it says.
+    ``points``: by key, where they were in its stream.
     """
 
     def __init__(self, refused: Refused, plan: Plan) -> None:
@@ -89,11 +92,14 @@ class LeavingOut:
         }
         self.keys = pa.array({_key(name) for name in self.named}, pa.binary())
         self.counts: Counter[bytes] = Counter()
+        self.points: dict[bytes, list[StreamPoint]] = {}
         self.dropped: list[Name] = []
         self.rows: list[int | None] = []
 
     def kept(self, topic: str, table: pa.Table) -> pa.Table:
-        """Return what is left of a table that is to be written to a topic."""
+        """Return what is left of a table that is to be written to a topic; events come last."""
+        if topic == self.plan.events and self.points:
+            return self._moved(table)
         if not self.named or not self.plan.delivers_to(topic) or not len(table):
             return table
         keys = plain(flat(table["key"]))
@@ -106,6 +112,8 @@ class LeavingOut:
             if name in self.named:
                 keep[row] = False
                 self.counts[key] += 1
+                point = table["incarnation"][row].as_py(), int(sequence[row])
+                self.points.setdefault(key, []).append(point)
                 self.dropped.append(name)
                 self.rows.append(given[row])
             else:
@@ -115,6 +123,19 @@ class LeavingOut:
         if ROW in table.column_names:
             table = table.drop_columns([ROW])
         return table if keep.all() else table.take(pa.array(np.flatnonzero(keep)))
+
+    def _moved(self, events: pa.Table) -> pa.Table:
+        """Return events whose answers to releases name the places that peers' streams have now."""
+        values = events["value"].to_pylist()
+        for row, value in enumerate(values):
+            event = json.loads(value)
+            if "peer" in event and "sequence" in event:
+                own = event["incarnation"], event["sequence"]
+                points = self.points.get(event["peer"].encode(), ())
+                event["sequence"] -= sum(own[0] == at[0] and at < own for at in points)
+                values[row] = json.dumps(event, ensure_ascii=False).encode()
+        at = events.schema.get_field_index("value")
+        return events.set_column(at, "value", pa.array(values, pa.binary()))
 
     def _names(self, table: pa.Table, rows: np.ndarray[Any, Any]) -> Iterator[Name]:
         part = table.take(pa.array(rows)).combine_chunks()

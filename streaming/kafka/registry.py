@@ -118,7 +118,12 @@ class Registry:
                 why = f"what it answers to {path} is not a schema"
             else:
                 why = f"it answers {status} to {path}"
-        raise RegistryUnavailable(f"The schema registry at {self.addresses} is away ({why}).")
+        raise RegistryUnavailable(
+            f"The schema registry at {self.addresses} is away ({why}).",
+            "The service and its topics are unchanged.",
+            "Check the address (kafka.schema_registry), the network and the user "
+            "(kafka.schema_registry_properties), then run it again.",
+        )
 
     def _ask(self, url: str, path: str) -> tuple[int, bytes]:
         """Return status and body; once more over a new connection where a kept one has ended."""

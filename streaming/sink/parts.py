@@ -97,8 +97,11 @@ class Parts:
     def write(self, shard: int, topic: str, table: pa.Table, got: int = 0) -> None:
         """Write a shard's next table; ``got``: how many records of the batch the shard has.
 
-        Raises PartChanged where the shard gave something else, or got fewer.
+        Raises PartChanged where the shard gave something else, or got fewer. Rejects and events
+        behind a refused delivery are left to the next run of the batch, which gives other numbers.
         """
+        if topic in (self._plan.rejects, self._plan.events) and self._writer.has_refused():
+            return
         if shard != self._shard:
             self._enter(shard, got)
         stamps = _stamps(table) if self._plan.delivers_to(topic) else NO_STAMPS

@@ -159,6 +159,16 @@ class PartitionWriter:
         if not self.producer.is_reusable:
             self._renew_session()
 
+    def has_refused(self) -> bool:
+        """Return whether another run of the batch leaves out some of what this one has written.
+
+        Without transactions alone; with them nothing of this run stays. It waits for Kafka.
+        """
+        if self.producer.transactional:
+            return False
+        self.producer.outbox.wait()
+        return bool(self.producer.refusals)
+
     def _finish(self, context: BatchContext, part: Part | None) -> None:
         self.producer.finish()
         progress = self._progress(context, part)

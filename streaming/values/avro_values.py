@@ -32,7 +32,9 @@ DEPTH_MAX = 100
 """So deep may records lie in records before the field."""
 READERS_MAX = 1_000
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "string", "bytes")
-NAMED = ("record", "error", "enum", "fixed")
+RECORDS = ("record", "error")
+NAMED = (*RECORDS, "enum", "fixed")
+ITEMS = {"array": "items", "map": "values"}
 
 Skip: TypeAlias = Callable[[bytes, int, int], int]
 """(value, offset, depth) to the offset behind a thing; IndexError or Malformed where it is none."""
@@ -168,11 +170,10 @@ class Compiler:
                 self.names[name] = (schema, space)
             if not isinstance(kind, str):
                 self.declare(kind, space)
-            for each in schema.get("fields", ()):
+            elif kind in ITEMS:
+                self.declare(schema[ITEMS[kind]], space)
+            for each in schema["fields"] if kind in RECORDS else ():
                 self.declare(each["type"], space)
-            for part in ("items", "values"):
-                if part in schema:
-                    self.declare(schema[part], space)
 
     def resolved(self, schema: Any, space: str) -> tuple[str, Any, str]:
         """Return the kind of a schema, its definition, and the namespace within it."""

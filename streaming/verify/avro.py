@@ -12,6 +12,8 @@ from typing import Any
 from streaming.settings.fields import Steps
 
 DEPTH_MAX = 100
+PRIMITIVES = {"null", "boolean", "int", "long", "float", "double", "string", "bytes"}
+ITEMS = {"array": "items", "map": "values"}
 
 
 class Unreadable(Exception):  # noqa: N818  (what was found)
@@ -24,6 +26,7 @@ class AvroSchema:
 
     root: Any = None
     types: dict[str, Any] = field(default_factory=dict)
+    names: list[tuple[str, str]] = field(default_factory=list)
     empty: dict[int, bool] = field(default_factory=dict)
 
     @classmethod
@@ -33,6 +36,9 @@ class AvroSchema:
         try:
             for text in texts:
                 schema.root = schema.spelled_out(json.loads(text), "")
+            known = PRIMITIVES | schema.types.keys()
+            if not all(known.intersection(names) for names in schema.names):
+                raise Unreadable
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise Unreadable from error
         return schema
@@ -43,23 +49,23 @@ class AvroSchema:
             return {"type": "union", "branches": [self.spelled_out(each, space) for each in part]}
         if isinstance(part, str):
             name = f"{space}.{part}" if space and "." not in part else part
-            return {"type": "reference", "names": [name, part]}
+            self.names.append((name, part))
+            return {"type": "reference", "names": (name, part)}
         kind = part["type"]
         if not isinstance(kind, str) or kind not in (
             "record", "error", "enum", "fixed", "array", "map",
         ):  # fmt: skip
             return self.spelled_out(kind, space)
         new = {**part, "type": "record" if kind == "error" else kind}
-        if "name" in part and kind not in ("array", "map"):
+        if kind not in ITEMS:
             space = part.get("namespace") or space
             name = part["name"]
             name = name if "." in name or not space else f"{space}.{name}"
             space = name.rpartition(".")[0]
             self.types[name] = new
-        for each in ("items", "values"):
-            if each in part:
-                new[each] = self.spelled_out(part[each], space)
-        if "fields" in part:
+        if kind in ITEMS:
+            new["items"] = self.spelled_out(part[ITEMS[kind]], space)
+        if new["type"] == "record":
             new["fields"] = [
                 (each["name"], self.spelled_out(each["type"], space)) for each in part["fields"]
             ]
@@ -125,7 +131,7 @@ class Cursor:
             for _, each in part["fields"]:
                 self.pass_over(each, depth + 1)
         elif kind in ("array", "map"):
-            self.pass_over_items(part.get("items") or part["values"], depth, keys=kind == "map")
+            self.pass_over_items(part["items"], depth, keys=kind == "map")
         elif kind == "union":
             self.pass_over(self.branch(part["branches"]), depth)
         else:

@@ -157,6 +157,7 @@ def test_a_user_and_several_addresses(tmp_path):
         with pytest.raises(RegistryUnavailable, match="it answers 401") as refused:
             Registry(server.url, {"basic.auth.user.info": "ann:wrong-one"}).schema(number)
         assert "wrong-one" not in str(refused.value)
+        assert "kafka.schema_registry" in refused.value.remedy
         right = {"basic.auth.user.info": "ann:secret"}
         both = Registry(f"http://127.0.0.1:9, {server.url}/", right)
         assert both.schema(number)["schema"] == json.dumps(ORDER)

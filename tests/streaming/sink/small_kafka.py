@@ -1,6 +1,7 @@
 """A Kafka in memory for the sink: what is committed, and a producer that writes to it."""
 
 import contextlib
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -46,6 +47,7 @@ class FakeProducer:
         self.transactional = plan.delivery == "exactly-once"
         self.open, self.noted = [], None
         self.refusals = []
+        self.outbox = SimpleNamespace(wait=lambda: None)
 
     def begin_session(self):
         pass

@@ -1,6 +1,7 @@
 """What Kafka refuses for good, against a real broker: which records, and what becomes of the others."""
 
 import time
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from streaming.disciplines.plan import BatchContext, Plan
 from streaming.errors import KafkaUnavailable
 from streaming.sink import producer as own
 from streaming.sink import writer as writers
+from streaming.sink.parts import Parts
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import writer_for
 from tests.kafka_helpers import create_topics, make_topic, read_all
@@ -168,3 +170,18 @@ def test_without_transactions_large_ones_likewise(plan_for):
     sent = [b"a", b"b", noise(LIMIT), b"c", noise(LIMIT + 1)]
     assert sorted(write(plan, 0, rows(sent))) == [2]
     assert values(plan) == sent[:2]
+
+
+def test_without_transactions_events_wait_for_the_run_that_is_right(plan_for):
+    """Events of a run that is not the last would name numbers that deliveries do not get."""
+    plan = plan_for("at-least-once", max_message_bytes=LIMIT)
+    bootstrap = plan.producer["bootstrap.servers"]
+    for sent, runs in (([b"0", noise(LIMIT + 1), b"1"], 0), ([b"0", b"1"], 1)):
+        context = BatchContext("q", 0, decisions={"refused": [[]] * runs})
+        writer = writer_for(plan, 0, context)
+        parts = Parts(writer, context)
+        with suppress(RecordsRefused), writer.batch(context):
+            parts.write(0, plan.output, rows(sent))
+            parts.write(0, plan.events, rows([b"run %d" % runs]))
+            parts.finish()
+    assert [each.value for each in read_all(bootstrap, plan.events)] == [b"run 1"]

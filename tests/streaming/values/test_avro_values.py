@@ -13,7 +13,7 @@ from streaming.settings.fields import value_field
 from streaming.values.avro_values import DEPTH_MAX, read_avro, require_avro
 from streaming.values.framing import ID_MAX, UNFRAMED, BadSchema
 from streaming.values.schemas import NEEDED_MAX, Schema, Schemas, ids_needed
-from streaming.verify.avro import AvroSchema
+from streaming.verify.avro import AvroSchema, Unreadable
 from streaming.verify.values import Registered, in_frame
 from tests.seeds import seeds
 
@@ -176,6 +176,21 @@ def test_what_is_no_schema(text):
         require_avro(Schema("AVRO", text))
     schemas = Schemas({7: Schema("AVRO", text).packed()})
     assert read([b"\0\0\0\0\7\2"], "a", schemas) == [(True, None)]
+    with pytest.raises(Unreadable):
+        AvroSchema.of([text])
+
+
+def test_attributes_that_avro_does_not_know():
+    """A schema may have any, also with names that mean something in another type."""
+    kind = {"type": "enum", "name": "E", "symbols": ["x", "y"], "values": {"x": 1}, "items": 3}
+    unit = {"type": "string", "fields": [{"label": "kg"}], "values": [{"unit": "kg"}]}
+    counts = {"type": "map", "values": "long", "items": "string", "fields": [0]}
+    fields = [{"name": "kind", "type": kind}, {"name": "unit", "type": unit}, {"name": "counts", "type": counts}, {"name": "seq", "type": "long"}]  # fmt: skip
+    schema = {"type": "record", "name": "T", "items": [3], "fields": fields}
+    values = [framed(schema, {"kind": "y", "unit": "kg", "counts": {"a": 3}, "seq": 5})]
+    for path, expected in (("seq", b"5"), ("kind", b"y"), ("unit", b"kg")):
+        assert read(values, path, known({7: schema})) == [(True, expected)]
+        assert judged(values, path, {7: schema}) == [(True, expected)]
 
 
 def test_a_schema_of_nothing_costs_nothing():

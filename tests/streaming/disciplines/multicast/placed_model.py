@@ -8,6 +8,8 @@ import json
 import random
 from collections import defaultdict
 
+from streaming.verify.accounts import Material, Settings
+from streaming.verify.multicast import judge
 from tests.streaming.verify.worlds import Topics
 
 OPS = ("create-node", "destroy-node", "release")
@@ -186,3 +188,16 @@ class Model:
         for peer, some in got.items():
             stamps = [(int(timestamp), sender) for timestamp, sender, *_ in some]
             assert stamps == sorted(stamps), peer
+
+
+def judged(topics, retire_after_ms=10**9, now_ms=0):
+    settings = Settings(
+        pipeline="p",
+        output="out",
+        partitions={"out": 3},
+        retire_after_ms=retire_after_ms,
+        now_ms=now_ms,
+        input_commands=OPS,
+    )
+    own = ("out", "rejects", "events", "commands", "in")
+    return judge(settings, Material(*(topics.all(name) for name in own)))

@@ -7,11 +7,9 @@ import pytest
 
 from streaming.disciplines.multicast.protocol.core import MulticastOperator
 from streaming.disciplines.multicast.protocol.route import route
-from streaming.verify.accounts import Material, Settings
-from streaming.verify.multicast import judge
 from tests.seeds import seeds
 from tests.streaming.disciplines.multicast.floors import events, plan_for
-from tests.streaming.disciplines.multicast.placed_model import OPS, Model, ask, history, put
+from tests.streaming.disciplines.multicast.placed_model import OPS, Model, ask, history, judged, put
 from tests.streaming.exchange_harness import Floor
 from tests.streaming.verify.plants import with_header
 from tests.streaming.verify.worlds import Topics
@@ -22,19 +20,6 @@ ORDERS = ("clock", "counter")
 def floor_of(topics, order, seed=1, **more):
     plan = plan_for(order, input_commands=OPS, **more)
     return Floor(plan, MulticastOperator(plan), route(plan), topics, seed)
-
-
-def judged(topics, retire_after_ms=10**9, now_ms=0):
-    settings = Settings(
-        pipeline="p",
-        output="out",
-        partitions={"out": 3},
-        retire_after_ms=retire_after_ms,
-        now_ms=now_ms,
-        input_commands=OPS,
-    )
-    own = ("out", "rejects", "events", "commands", "in")
-    return judge(settings, Material(*(topics.all(name) for name in own)))
 
 
 @pytest.mark.parametrize("order", ORDERS)
