@@ -146,8 +146,13 @@ class Links:
         return arrived
 
     def _is_lost(self, since_ms: int, batch: int) -> bool:
-        """Return whether a batch of this history is none that the checkpoint knows."""
-        return any(since_ms < at_ms and batch >= first for at_ms, first in self.renewals)
+        """Return whether the checkpoint does not know this batch of this history.
+
+        It knows no history that began, from an older backup, after this one was made.
+        """
+        is_known = since_ms == 0 or any(since_ms == at_ms for at_ms, _ in self.renewals)
+        replaced = any(since_ms < at_ms and batch >= first for at_ms, first in self.renewals)
+        return replaced or not is_known
 
 
 class ExchangeCore(Core):

@@ -42,6 +42,27 @@ def delivered(records):
     return found
 
 
+def written(floor, batches):
+    """Run batches; return the deliveries that they wrote."""
+    ends = {place: len(there) for place, there in floor.topics.records.items()}
+    for _ in range(batches):
+        floor.batch()
+    return [
+        record
+        for place, there in floor.topics.records.items()
+        if place[0] == "out"
+        for record in there[ends.get(place, 0) :]
+    ]
+
+
+def put_back(floor, backup, renewals):
+    """Go on from a backup; ``renewals``: those that it knows, to which this one is added."""
+    floor.read, floor.states, floor.batches = backup
+    floor.now_ms += 5
+    renewals.append((floor.now_ms, floor.batches))
+    floor.plan = floor.operator.plan = replace(floor.operator.plan, renewals=tuple(renewals))
+
+
 @pytest.mark.parametrize("seed", seeds(2, 60))
 @pytest.mark.parametrize("made", [network, clock, counter])
 def test_what_lost_batches_sent_between_shards_is_passed_over(made, seed):
@@ -53,22 +74,10 @@ def test_what_lost_batches_sent_between_shards_is_passed_over(made, seed):
         for _ in range(rng.randrange(1, 6)):
             floor.batch()
         kept = floor.read.copy(), deepcopy(floor.states), floor.batches
-        ends = {place: len(there) for place, there in floor.topics.records.items()}
-        for _ in range(rng.randrange(1, 6)):
-            floor.batch()
-        lost += [
-            record
-            for place, there in floor.topics.records.items()
-            if place[0] == "out"
-            for record in there[ends.get(place, 0) :]
-        ]
-        floor.read, floor.states, floor.batches = kept
-        floor.now_ms += 5
-        renewals.append((floor.now_ms, floor.batches))
-        floor.plan = floor.operator.plan = replace(floor.operator.plan, renewals=tuple(renewals))
+        lost += written(floor, rng.randrange(1, 6))
+        put_back(floor, kept, renewals)
     floor.run()
-    gone = Counter((record.partition, record.offset) for record in lost)
-    own = [each for each in floor.topics.all("out") if (each.partition, each.offset) not in gone]
+    own = [each for each in floor.topics.all("out") if each not in lost]
     assert delivered(own) == delivered(undisturbed.topics.all("out"))
     sequences = defaultdict(list)
     for record in floor.topics.all("out"):
@@ -76,3 +85,22 @@ def test_what_lost_batches_sent_between_shards_is_passed_over(made, seed):
         sequences[record.key, headers["incarnation"]].append(int(headers["sequence"]))
     for name, numbers in sequences.items():
         assert numbers == [*range(len(numbers))], name
+
+
+@pytest.mark.parametrize("seed", seeds(4, 60))
+@pytest.mark.parametrize("made", [network, clock, counter])
+def test_what_a_history_sent_that_the_backup_does_not_know_is_passed_over(made, seed):
+    """A backup is put back, and after some batches a newer one, which was made before."""
+    rng, undisturbed, floor = random.Random(seed), made(seed), made(seed)
+    undisturbed.run()
+    backups = []
+    for _ in range(2):
+        for _ in range(rng.randrange(1, 6)):
+            floor.batch()
+        backups.append((floor.read.copy(), deepcopy(floor.states), floor.batches))
+    put_back(floor, backups[0], [])
+    lost = written(floor, rng.randrange(1, 10))
+    put_back(floor, backups[1], [])
+    floor.run()
+    own = [each for each in floor.topics.all("out") if each not in lost]
+    assert delivered(own) == delivered(undisturbed.topics.all("out"))
