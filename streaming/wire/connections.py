@@ -15,6 +15,7 @@ from typing import Any
 
 from kafka.errors import (
     KafkaConnectionError,
+    NodeNotReadyError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
@@ -70,10 +71,16 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         super().__init__(network, **settings)
 
     def get_connection(self, *arguments: Any, **more: Any) -> Any:
-        """Return kafka-python's connection; raise the refusal if a broker sent one."""
+        """Return kafka-python's connection; raise the refusal if a broker sent one.
+
+        NodeNotReadyError during a pause says why the last connection failed.
+        """
         if self.refusal is not None:
             raise self.refusal
-        connection = super().get_connection(*arguments, **more)
+        try:
+            connection = super().get_connection(*arguments, **more)
+        except NodeNotReadyError as error:
+            raise NodeNotReadyError(*(self.last_error or error).args) from error
         connection.init_future.add_errback(self._note)
         return connection
 

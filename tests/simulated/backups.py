@@ -1,7 +1,8 @@
 """Backups in histories of seeds from FROM on: put back, with repeats accepted, and judged all the same.
 
 A backup is of one moment, or made as `streaming.service.backup` makes it: from what was there after
-the last batch that was done, the decisions last, while other batches run.
+the last batch that was done, the decisions last, while other batches run. From TWO_FROM on there
+are two, made one after the other and put back in any order.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tests.simulated.outages import (
 from tests.simulated.spark import REPEATS
 from tests.simulated.zombies import ZOMBIES
 
-FROM, UNTIL = 9_000_000, 9_500_000
+FROM, TWO_FROM, UNTIL = 9_000_000, 9_250_000, 9_500_000
 DRAWN = (
     *pipelines.PIPELINES,
     *("split", "joined", "joined network", "owned", "owned clock", "owned counter"),
@@ -31,6 +32,10 @@ DRAWN = (
 OF_INPUT = (*UNNOTICED, retention, compacted, unclean_election, made_again)
 """Faults after which nobody can tell what has to be delivered."""
 SPANS = (1.5, 3.0, 3.0)
+ORDERS = ((0, 1), (0, 1), (1, 0), (0, 1, 0), (1, 0, 1))
+"""In which two backups are put back."""
+PAUSES = (0.1, 0.2, 0.5)
+"""Between two backups, as parts of a history's span."""
 WAITING_SECONDS = 0.05
 WAITS_MAX = 100
 STEP_SECONDS = (0.0, 0.01, 0.1)
@@ -40,8 +45,12 @@ TRIES_MAX = 100
 
 def drawn(seed, aim):
     """What decides of a seed's backups; None where it has none."""
-    is_one = FROM <= seed < UNTIL or "a backup" in aim.faults
-    return random.Random(f"backups {seed}") if is_one else None
+    is_two = TWO_FROM <= seed < UNTIL or "two backups" in aim.faults
+    if not (is_two or FROM <= seed < UNTIL or "a backup" in aim.faults):
+        return None
+    made = random.Random(f"backups {seed}")
+    made.is_two = is_two
+    return made
 
 
 def faults():
@@ -52,9 +61,12 @@ def faults():
 
 def put_back(history, rng):
     """A backup is made, and put back later, once or twice; whoever does so accepts repeats."""
-    some = range(rng.choice([1, 1, 2]))
-    later_s = [rng.random() * rng.choice([0.2, 1, 1]) * history.span for _ in some]
+    is_two = history.backed_up.is_two
+    order = rng.choice(ORDERS if is_two else [(0,), (0,), (0, 0)])
+    later_s = [rng.random() * rng.choice([0.2, 1, 1]) * history.span for _ in order]
     is_command = rng.random() < 0.6
+    pause_s = rng.random() * rng.choice(PAUSES) * history.span if is_two else 0.0
+    backups = []
 
     def act(tries=WAITS_MAX):
         storage = history.storage
@@ -67,24 +79,31 @@ def put_back(history, rng):
             made(storage.backup())
 
     def made(restore):
+        backups.append((restore, history.written.valid()))
+        if len(backups) <= max(order):
+            history.heal_after(pause_s)
+            history.world.at(pause_s, act)
+            return
         history.heal_after(sum(later_s))
         moment = 0.0
-        for seconds in later_s:
+        for which, seconds in zip(order, later_s, strict=True):
             moment += seconds
-            history.world.at(moment, partial(back, restore))
+            history.world.at(moment, partial(back, *backups[which]))
 
-    def back(restore):
+    def back(restore, valid):
         if history.service.ended is not None:
             return
         history.world.note("the backup is put back")
         for process in history.service.processes():
             process.kill()
         restore()
+        history.written.went_back(valid)
         history.repeats = True
         history.service.accepts |= {REPEATS}
         history.went_back()
 
-    return "a backup is put back, repeats are accepted", act
+    some = "two backups are" if is_two else "a backup is"
+    return f"{some} put back, repeats are accepted", act
 
 
 class Copying:

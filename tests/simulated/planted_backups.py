@@ -26,6 +26,16 @@ def what_the_first_lost_batch_sent_is_taken(put):
     put(Links, "_is_lost", wrong)
 
 
+@plant_in("owned counter", needs="two backups are put back")
+def what_an_unknown_history_sent_is_taken(put):
+    """Where an older backup was put back first, its batches count as those of the newer one."""
+
+    def wrong(self, since_ms, batch):
+        return any(since_ms < at_ms and batch >= first for at_ms, first in self.renewals)
+
+    put(Links, "_is_lost", wrong)
+
+
 @plant_in("joined", needs=PUT_BACK)
 def one_partition_takes_its_progress_back(put):
     """The others' progress is that of lost batches."""
