@@ -22,6 +22,7 @@ from tests.simulated.outages import (
     unclean_election,
 )
 from tests.simulated.spark import REPEATS
+from tests.simulated.storage import TORN
 from tests.simulated.zombies import ZOMBIES
 
 FROM, TWO_FROM, UNTIL = 9_000_000, 9_250_000, 9_500_000
@@ -70,7 +71,9 @@ def put_back(history, rng):
 
     def act(tries=WAITS_MAX):
         storage = history.storage
-        if storage.done() < 0 or not storage.is_begun:
+        done = storage.done()
+        is_torn = TORN in (storage.offsets.get(done), storage.commits.get(done))
+        if done < 0 or is_torn or not storage.is_begun:
             if tries and not history.healed:
                 history.world.at(WAITING_SECONDS, partial(act, tries - 1))
         elif is_command:
