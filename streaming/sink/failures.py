@@ -26,6 +26,7 @@ TOO_LARGE = (
 )
 TRANSACTION = "The batch is repeated; what Kafka has committed of it is not written again."
 NO_TRANSACTION = "Part of the batch may be written; it will be repeated."
+STAYS = "What is written of it stays; other state partitions may have written theirs."
 
 
 def fenced() -> Fenced:
@@ -181,7 +182,7 @@ def part_changed(plan: Plan, partition: int, batch: int) -> ProgressMissing:
         f"Batch {batch} of pipeline {plan.pipeline!r} was written in part before the last stop "
         f"(group {plan.progress_group(partition)!r}), and gives something else now: the program, "
         "the partitions of a topic or the compression were changed meanwhile.",
-        "What is written of it stays; other state partitions may have written theirs.",
+        STAYS,
         "Set back what was changed, and let the service finish the batch; change it then. Or start "
         "with --accept-repeats: the batch is written again from its beginning, under new "
         "incarnations.",
@@ -196,7 +197,7 @@ def input_changed(
         f"Batch {batch} of pipeline {plan.pipeline!r} had {count(before, 'record')} for "
         f"{some}state partition {partition} when it was begun, and has {read} now: an input is "
         "compacted, or somebody deleted records of it.",
-        "What is written of it stays; other state partitions may have written theirs.",
+        STAYS,
         "Start with --accept-repeats: the batch is written again from what is left, under new "
         "incarnations. Set cleanup.policy = delete on inputs, or read a copy of a compacted one.",
     )

@@ -72,10 +72,10 @@ class Part:
         whole, total, known, *cuts = text.rstrip("/").split(".")
         forgotten, _, read = known.partition("-")
         numbers = (tuple(int(number, 16) for number in each.split("-")) for each in cuts)
-        cut = {key: noted for key, *noted in numbers}
+        cut = {key: tuple(noted) for key, *noted in numbers}
         return cls(
             int(whole, 16),
-            {key: tuple(noted) for key, noted in cut.items()},
+            cut,
             int(total, 16),
             forgotten=forgotten == "1",
             read=int(read, 16) if read else None,

@@ -201,7 +201,7 @@ class _Notices:
         node: bytes,
         stamp: Stamp,
     ) -> None:
-        """A peer released a node's handle; one that went with an earlier incarnation is judged.
+        """A peer released a node's handle; one that it had lost before, by retirement, is kept.
 
         A release with a place in the order does not take the notice of an earlier destruction.
         """

@@ -98,10 +98,11 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         kafka-python forgets them once a host takes the connection, even if it then ends it.
         """
         await super()._connect(node, connection, reset_backoff_on_connect=False, **more)
-        if not connection.connected:
+        if connection.connected:
+            if reset_backoff_on_connect:
+                self.reset_backoff(node.node_id)
+        elif not self.connection_delay(node.node_id):  # else kafka-python has made it longer
             self.update_backoff(node.node_id)
-        elif reset_backoff_on_connect:
-            self.reset_backoff(node.node_id)
 
     async def _build_transport(self, *arguments: Any, **more: Any) -> Any:
         if self.new_ssl_context is not None:

@@ -25,6 +25,7 @@ NAMES = {
     "kafka.net.manager:KafkaConnectionManager.bootstrap": ["self", "timeout_ms"],
     "kafka.net.manager:KafkaConnectionManager.bootstrapped": None,
     "kafka.net.manager:KafkaConnectionManager.close": ["self"],
+    "kafka.net.manager:KafkaConnectionManager.connection_delay": ["self", "node_id"],
     "kafka.net.manager:KafkaConnectionManager.get_connection": ["self", "node_id"],
     "kafka.net.manager:KafkaConnectionManager.reset_backoff": ["self", "node_id"],
     "kafka.net.manager:KafkaConnectionManager.run": ["self", "coro"],
