@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
 from math import inf
 from typing import Any
 
@@ -34,6 +35,7 @@ class Event:
     key: bytes | None
     kind: str
     fields: Mapping[str, Any]
+    place: Place = ("", -1, -1)
 
 
 @dataclass(slots=True)
@@ -85,7 +87,7 @@ def read_events(verdict: Verdict, records: Iterable[Record], *, repeats: bool) -
                 verdict.find("event-repeat", f"{record}: its id {name} was there before")
             continue
         seen[name] = content
-        events.append(Event(str(record), record.key, fields["event"], fields))
+        events.append(Event(str(record), record.key, fields["event"], fields, record.place))
     return events
 
 
@@ -227,7 +229,8 @@ def unanswered(verdict: Verdict, commands: list[Command], due: Ends) -> int:
 def by_subject(commands: list[Command]) -> dict[str, list[Command]]:
     """Readable commands of each group or node, in the order in which they were done.
 
-    That is the order of arrival; across partitions, of the answers' batch times first.
+    That is the order of arrival; across partitions, of the answers' batch times first, and of the
+    answers where a time is that of several batches.
     """
     commands_of: dict[str, list[Command]] = defaultdict(list)
     for command in commands:
@@ -238,7 +241,26 @@ def by_subject(commands: list[Command]) -> dict[str, list[Command]]:
             same_subject.sort(key=lambda command: command.place)
         else:
             same_subject.sort(key=lambda asked: (answered_at(asked), asked.in_input, asked.place))
+            at_once = [list(same) for _, same in groupby(same_subject, answered_at)]
+            same_subject[:] = [asked for same in at_once for asked in _as_answered(same)]
     return dict(commands_of)
+
+
+def _as_answered(commands: list[Command]) -> list[Command]:
+    """Commands in the order of their answers, if that can be the order in which they were done.
+
+    It can unless repeats or another partition of events broke it: each partition's commands stay
+    in order. After a clock was set back several batches have one time.
+    """
+    if len({asked.answers[0].place[:2] if asked.answers else None for asked in commands}) > 1:
+        return commands
+    answered = sorted(commands, key=lambda asked: [event.place for event in asked.answers[:1]])
+    newest: dict[tuple[str, int], int] = {}
+    for asked in answered:
+        if asked.place[2] < newest.get(asked.place[:2], -1):
+            return commands
+        newest[asked.place[:2]] = asked.place[2]
+    return answered
 
 
 def answered_at(command: Command) -> str:
