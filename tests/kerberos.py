@@ -10,23 +10,29 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from streaming.kafka.ports import HOST, free_port
 from tests.kafka_helpers import SECONDS_MAX
 
 REALM = "TEST"
+CLOCK_SKEW_SECONDS = 5
+"""A ticket is good for so much longer."""
 TOOLS = ("krb5kdc", "kdb5_util", "kadmin.local")
 SEARCHED = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 
 
 @dataclass(frozen=True, slots=True)
 class Realm:
-    """``settings`` is a krb5.conf, for Java and (as KRB5_CONFIG) for MIT's library."""
+    """``settings`` is a krb5.conf, for Java and (as KRB5_CONFIG) for MIT's library.
+
+    ``center``: the process that gives tickets.
+    """
 
     folder: Path
     settings: Path
+    center: subprocess.Popen[bytes] | None = None
 
     def keytab(self, principal: str) -> Path:
         """The key of a principal, who is new."""
@@ -59,20 +65,22 @@ def found(name: str) -> str | None:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Realm]:
+def running(folder: Path, ticket_seconds: int = 86_400) -> Iterator[Realm]:
     """A realm with a center that answers."""
     folder.mkdir(parents=True)
     port = free_port()
     settings = folder / "krb5.conf"
     settings.write_text(
-        f"[libdefaults]\ndefault_realm = {REALM}\ndns_lookup_kdc = false\ndns_lookup_realm = false\n"
+        f"[libdefaults]\nticket_lifetime = {ticket_seconds}s\nclockskew = {CLOCK_SKEW_SECONDS}\n"
+        f"default_realm = {REALM}\ndns_lookup_kdc = false\ndns_lookup_realm = false\n"
         "dns_canonicalize_hostname = false\nrdns = false\n"
         f"[realms]\n{REALM} = {{\n kdc = {HOST}:{port}\n}}\n"
     )
     (folder / "kdc.conf").write_text(
         f"[kdcdefaults]\nkdc_listen = {HOST}:{port}\nkdc_tcp_listen = {HOST}:{port}\n"
         f"[realms]\n{REALM} = {{\n database_name = {folder}/principal\n"
-        f" key_stash_file = {folder}/stash\n acl_file = {folder}/acl\n}}\n"
+        f" key_stash_file = {folder}/stash\n acl_file = {folder}/acl\n"
+        f" max_life = {ticket_seconds}s\n}}\n"
     )
     realm = Realm(folder, settings)
     realm.run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
@@ -86,7 +94,7 @@ def running(folder: Path) -> Iterator[Realm]:
             assert center.poll() is None, (folder / "log").read_text()
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        yield realm
+        yield replace(realm, center=center)
     finally:
         center.terminate()
         center.wait(SECONDS_MAX)

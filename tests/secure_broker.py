@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,14 +161,16 @@ class SecureBroker:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[SecureBroker]:
-    """Start one; ``folder`` gets its data and the certificates."""
+def running(
+    folder: Path, ticket_seconds: int = 86_400, more: Mapping[str, str] | None = None
+) -> Iterator[SecureBroker]:
+    """Start one; ``folder`` gets its data and the certificates; ``more``: properties."""
     certificates, keystore = make_certificates(folder / "certificates")
     with ExitStack() as stack:
         realm, java = None, {}
         names = ["SSL", MUTUAL, OAUTH, "SASL_PLAINTEXT", "SASL_SSL"]
         if kerberos.missing() is None:
-            realm = stack.enter_context(kerberos.running(folder / "realm"))
+            realm = stack.enter_context(kerberos.running(folder / "realm", ticket_seconds))
             realm.keytab(USER)
             stack.enter_context(_environment(KRB5_CONFIG=str(realm.settings)))
             java = {JAVA: f"{os.environ[JAVA]} -Djava.security.krb5.conf={realm.settings}"}
@@ -177,6 +179,7 @@ def running(folder: Path) -> Iterator[SecureBroker]:
         properties = _properties(ports, keystore, certificates.authority)
         if realm is not None:
             properties |= _ticket_properties(realm.keytab(SERVICE))
+        properties |= more or {}
         with _environment(**java):
             embedded = EmbeddedBroker(folder / "kafka", properties=properties).start()
         stack.callback(embedded.stop)
