@@ -4,7 +4,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from confluent_kafka.admin import AdminClient
-from kafka.protocol.admin import AlterClientQuotasRequest
+from kafka.protocol.admin import AlterClientQuotasRequest, UpdateFeaturesRequest
 
 from streaming.kafka.choice import opened
 from tests.chaos.fault import Fault
@@ -20,6 +20,8 @@ FORGETS_SECONDS = 20
 QUOTAS = {"producer_byte_rate": 100.0, "consumer_byte_rate": 100.0, "request_percentage": 0.05}
 """So little that answers wait for minutes."""
 
+UP, DOWN = 1, 2
+"""Of an upgrade, and of a downgrade that loses nothing (KIP-584)."""
 Entry = AlterClientQuotasRequest.EntryData
 
 
@@ -69,8 +71,31 @@ def forgotten_progress(place):
     yield
 
 
+def set_transaction_version(place, level, direction):
+    """Which protocol of transactions the cluster takes, as in a rolling upgrade."""
+    update = UpdateFeaturesRequest.FeatureUpdateKey(
+        feature="transaction.version", max_version_level=level, upgrade_type=direction
+    )
+    request = partial(
+        UpdateFeaturesRequest, timeout_ms=10_000, feature_updates=[update], min_version=1
+    )
+    with opened({"bootstrap.servers": place.kafka.bootstrap}) as brokers:
+        brokers.ask(request, lambda answer: [answer.error_code], seconds=SECONDS_MAX)
+
+
+@contextmanager
+def older_transactions(place):
+    """The cluster goes back to the first protocol of transactions, and is upgraded afterwards."""
+    set_transaction_version(place, 0, DOWN)
+    try:
+        yield
+    finally:
+        set_transaction_version(place, 2, UP)
+
+
 FAULTS = (
     *(Fault(f"quota of {name}", throttled(name), seconds=SECONDS) for name in QUOTAS),
     Fault("transactional ids expire", expired_ids, seconds=FORGETS_SECONDS, properties=FORGETFUL),
     Fault("progress expires after a stop", forgotten_progress),
+    Fault("transaction.version 0, then 2", older_transactions, seconds=SECONDS),
 )

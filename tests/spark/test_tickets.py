@@ -8,7 +8,7 @@ import pytest
 from tests import kerberos, secure_broker
 from tests.kafka_helpers import Record, produce, read_all
 from tests.service_helpers import Service, verify
-from tests.spark.test_secure_run import grant_least, wait_for_rights, write
+from tests.spark.secured import grant_least, wait_for_rights, write
 
 TICKET_SECONDS = 40
 SESSION_SECONDS = 10
