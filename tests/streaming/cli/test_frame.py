@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -140,3 +141,25 @@ def test_ctrl_c_has_status_130_and_no_traceback(raises, here, monkeypatch, confi
     code, out, err = here("check", config())
     assert (code, out) == (130, "")
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["init", "--help"]])
+def test_standard_output_that_takes_no_more_is_no_fault_of_the_program(words):
+    command = [Path(sys.executable).with_name("sequencer"), *words]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=SECONDS_MAX, check=False
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("sequencer: Output cannot be written: No space left")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("outputs", [">&-", "2>&-", ">&- 2>&-"])
+def test_outputs_may_be_closed(outputs, config):
+    words = [Path(sys.executable).with_name("sequencer"), "check", config()]
+    told = [shlex.quote(str(word)) for word in words]
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{' '.join(told)} {outputs}"], timeout=SECONDS_MAX, check=False
+    )
+    assert done.returncode == 0
