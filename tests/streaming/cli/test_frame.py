@@ -81,6 +81,13 @@ def test_a_wrong_call_has_status_2(here, wrong):
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("wrong", [["verify", "--timeout", "-1"], ["verify", "--timeout", "nan"], ["advise", "--share", "2"]])  # fmt: skip
+def test_numbers_that_mean_nothing_are_refused(here, wrong, config):
+    code, out, err = here(wrong[0], config(), *wrong[1:])
+    assert (code, out) == (2, "")
+    assert f"Invalid value for '{wrong[1]}'" in err
+
+
 def test_help_is_quick():
     """Nothing heavy is imported before a command needs it."""
     heavy = "{'pyspark', 'confluent_kafka', 'kafka', 'pydantic', 'numpy', 'pandas', 'networkx'}"
