@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -32,6 +33,8 @@ _chosen = LogFormat.TEXT
 _own: IO[str] | None = None
 """Where lines go while standard error is a pipe to :func:`only_json`."""
 RELAY_SECONDS_MAX = 2
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What writing to a file fails with where it is not the program's fault."""
 
 
 def use(form: LogFormat) -> None:
@@ -60,7 +63,7 @@ def say(text: str, *, event: str = "note", level: str = "info", **fields: Any) -
     """
     if not in_json():
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        print(f"{at} {level:{LEVEL_WIDTH}} {printable(text)}", file=sys.stderr, flush=True)
+        _print(f"{at} {level:{LEVEL_WIDTH}} {printable(text)}")
         return
     given = {name: value for name, value in fields.items() if value is not None}
     _write(level, event, text, given)
@@ -140,6 +143,11 @@ def _write(level: str, event: str, message: str, fields: dict[str, Any]) -> None
 
 
 def _print(line: str) -> None:
+    """Write a line; it is lost where the disk is full, which must not end a service."""
     stream = _own or sys.stderr
-    stream.write(line + "\n")  # one write: threads share it
-    stream.flush()
+    try:
+        stream.write(line + "\n")  # one write: threads share it
+        stream.flush()
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import traceback
 from typing import Annotated
@@ -44,6 +45,10 @@ from streaming.terminal import printable
 INTERRUPTED = 130
 FAULT = 1
 WRONG = 2
+NOT_WHOLE = (
+    "What the command shows is not whole; whatever else it did stays.",
+    "Make room, or send its output elsewhere.",
+)
 app = typer.Typer(
     name="sequencer",
     cls=Verbs,
@@ -114,7 +119,15 @@ def sequencer(
 
 def main() -> None:
     """Entry point: every error ends here, as a sentence and an exit status."""
-    sys.exit(_status())
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # who started us has closed it
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+    status = _status()
+    try:
+        sys.stderr.flush()
+    except OSError:  # its disk is full; Python would try again, and end with 120
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    sys.exit(status)
 
 
 def _status() -> int:
@@ -137,7 +150,11 @@ def _status() -> int:
                 error.show(file=sys.stderr)
             return WRONG
         if not _is_of_ctrl_c(error):
-            _tell_fault()
+            if isinstance(error, OSError) and error.errno in logs.DISK_ERRORS:
+                end_output()
+                _tell(SequencerError(f"Output cannot be written: {error.strerror}.", *NOT_WHOLE))
+            else:
+                _tell_fault()
             return FAULT
         status = INTERRUPTED
     if status == INTERRUPTED:  # typer makes that of Ctrl-C

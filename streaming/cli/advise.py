@@ -24,7 +24,9 @@ def advise(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
     share: Annotated[
         float,
-        typer.Option("--share", help="Give up fewer than this share of the messages.", min=0),
+        typer.Option(
+            "--share", help="Give up fewer than this share of the messages.", min=0, max=1
+        ),
     ] = 0.001,
     pipeline: Annotated[
         list[str] | None, typer.Option("--pipeline", help="Only this one; may be given often.")

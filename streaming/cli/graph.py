@@ -49,7 +49,8 @@ def graph(
     messages, counted in the input, and (in the order of the batch) the next numbers of the first
     100 overlaps, from the last batch's status. The service need not run.
 
-    Exit status: 0; 2 the configuration or the call is wrong, or the picture would be too large.
+    Exit status: 0; 1 Kafka does not answer (--running); 2 the configuration or the call is wrong,
+    or the picture would be too large.
 
     Example: sequencer graph market.toml -o market.svg
     """

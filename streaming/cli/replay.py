@@ -85,7 +85,7 @@ def _pairs(sets: list[str]) -> dict[str, str]:
     wrong = [each for each in sets if "=" not in each or each.startswith("=")]
     if wrong:
         raise ConfigError(
-            f"--set {wrong[0]}: is not KEY=VALUE.",
+            f"--set {wrong[0]} is not KEY=VALUE.",
             "Nothing was read.",
             "Write for instance --set gap.after=2s.",
         )

@@ -17,7 +17,9 @@ def verify(
     wait: Annotated[
         float,
         typer.Option(
-            "--timeout", help="Seconds to wait for what a running service has not written yet."
+            "--timeout",
+            help="Seconds to wait for what a running service has not written yet.",
+            min=0,
         ),
     ] = 10.0,
     causes: Annotated[
@@ -42,7 +44,8 @@ def verify(
     Uses neither the service nor its checkpoint. Topics must still have all their records
     (retention). A record that is still missing after --timeout seconds is a fault.
 
-    Exit status: 0 no fault; 1 faults, each named with a witness; 2 the configuration cannot work.
+    Exit status: 0 no fault; 1 faults, each named with a witness, or Kafka does not answer; 2 the
+    configuration cannot work.
 
     Example: sequencer verify orders.toml
     """

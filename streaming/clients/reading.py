@@ -236,7 +236,7 @@ class OrderedConsumer(Generic[D]):
         return self._lines.places_read()
 
     def handles(self, peer: bytes | str) -> frozenset[str]:
-        """The nodes whose handles a peer holds, according to the deliveries read."""
+        """The nodes whose handles a peer holds, by the deliveries read of its last incarnation."""
         return self._lines.handles(to_bytes(peer))
 
     def released(self, peer: bytes | str, node: str) -> None:

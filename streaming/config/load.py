@@ -24,7 +24,8 @@ from streaming.settings.pipeline import Pipeline
 from streaming.settings.values import key_path, name_fault
 
 TABLES = ("service", "kafka", "spark", "pipelines")
-PROPERTIES, REGISTRY = "properties", "schema_registry_properties"
+FAULTS = {"properties": kafka_properties.fault, "schema_registry_properties": registry_fault}
+"""The tables of properties below `[kafka]`, and what says what is wrong with one of them."""
 BOOTSTRAP = "SEQUENCER_BOOTSTRAP_SERVERS"
 UNSUPPORTED = {
     "spark.submit.deployMode": "the driver always runs where `sequencer run` is called",
@@ -34,10 +35,10 @@ UNSUPPORTED = {
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A whole configuration, checked. ``kafka.properties`` and ``spark`` have their secrets.
+    """A whole configuration, checked. ``kafka``'s properties and ``spark`` have their secrets.
 
-    ``secrets`` are what :meth:`hide` takes out of texts for people. ``in_files``: the
-    ``kafka.properties`` that name a file, before it was read.
+    ``secrets`` are what :meth:`hide` takes out of texts for people. ``in_files``: of each table of
+    FAULTS the properties that name a file, before it was read.
     """
 
     service: Service
@@ -46,7 +47,7 @@ class Config:
     pipelines: dict[str, Any] = field(default_factory=dict)
     secrets: tuple[str, ...] = field(default=(), repr=False)
     source: str = "the configuration"
-    in_files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    in_files: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
 
     @contextmanager
     def faults_of(self, name: str) -> Iterator[None]:
@@ -84,19 +85,22 @@ class Config:
             raise refusal(faults, self.source)
 
     def hide(self, text: str) -> str:
-        """The text without the secrets of ``kafka.properties`` and `spark`."""
-        renewed = {name: self.kafka.properties[name] for name in self.in_files}
-        return properties.hide(text, self.secrets + properties.secrets(self.in_files, renewed))
+        """The text without the secrets of ``kafka``'s properties and `spark`."""
+        hidden = self.secrets
+        for table, written in self.in_files.items():
+            hidden += properties.secrets(written, getattr(self.kafka, table))
+        return properties.hide(text, hidden)
 
     def renew(self) -> None:
-        """Read the files again that ``kafka.properties`` name.
+        """Read the files again that ``kafka``'s properties name.
 
         What cannot be read, or is empty for a moment, stays.
         """
-        for name, written in self.in_files.items():
-            text = properties.fill(written, os.environ, name, [])
-            if text and not kafka_properties.fault(name, text):
-                self.kafka.properties[name] = text
+        for table, written in self.in_files.items():
+            for name, unfilled in written.items():
+                text = properties.fill(unfilled, os.environ, name, [])
+                if text and not FAULTS[table](name, text):
+                    getattr(self.kafka, table)[name] = text
 
 
 def load_config(path: Path | str, environ: Mapping[str, str] = os.environ) -> Config:
@@ -150,8 +154,11 @@ def parse_config(tables: dict[str, Any], environ: Mapping[str, str], source: str
         ]
     if faults or service is None or kafka is None:
         raise refusal([properties.hide(fault, secrets) for fault in faults], source)
-    written = tables.get("kafka", {}).get(PROPERTIES, {})
-    in_files = {name: written[name] for name in kafka.properties if _names_file(written[name])}
+    written = {table: tables.get("kafka", {}).get(table, {}) for table in FAULTS}
+    in_files = {
+        table: {name: value for name, value in values.items() if _names_file(value)}
+        for table, values in written.items()
+    }
     return Config(service, kafka, spark, pipelines, secrets, source, in_files)
 
 
@@ -200,7 +207,7 @@ def _kafka(
         return None, ()
     filled_in = _filled(values, environ, ["kafka"], faults)
     secrets: tuple[str, ...] = ()
-    for name, fault in ((PROPERTIES, kafka_properties.fault), (REGISTRY, registry_fault)):
+    for name, fault in FAULTS.items():
         raw = values.get(name, {})
         filled_in[name] = properties.read(raw, environ, faults, name, fault)
         secrets += properties.secrets(raw, filled_in[name])

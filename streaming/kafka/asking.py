@@ -17,6 +17,8 @@ from streaming.kafka.reading import Record, TopicReader
 from streaming.kafka.record_sizes import OF_ANY_SIZE
 
 POLL_SECONDS = 0.2
+SILENT_SECONDS_MAX = 5
+"""How long to wait without a word."""
 ANSWERS = ("command-done", "command-refused")
 
 
@@ -58,7 +60,12 @@ def ask(
                 f"{limit_s:g} s for that; Ctrl-C ends the wait, not the command.",
                 level="warning",
             )
-        answer = _answer(reader, place, time.monotonic() + limit_s)
+        deadline = time.monotonic() + limit_s
+        silent_s = limit_s if is_stopped else min(limit_s, SILENT_SECONDS_MAX)
+        answer = _answer(reader, place, time.monotonic() + silent_s)
+        if answer is None and silent_s < limit_s:
+            logs.say(f"No answer yet. The command {_standing(place)} Waiting up to {limit_s:g} s.")
+            answer = _answer(reader, place, deadline)
     except KeyboardInterrupt:
         sent = (
             _standing(place)
@@ -73,7 +80,8 @@ def ask(
         raise JobFailed(
             f"No answer within {limit_s:g} s.",
             f"The command {_standing(place)}",
-            f"Does the service run (`sequencer status`)? Its answer will be on {pipeline.events}.",
+            ("Start the service." if is_stopped else "Does the service run (`sequencer status`)?")
+            + f" Its answer will be on {pipeline.events}.",
         )
     return answer
 

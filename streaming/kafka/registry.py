@@ -12,7 +12,7 @@ import http.client
 import json
 import ssl
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from streaming.config import Config
@@ -36,20 +36,27 @@ class TooMuch(Exception):  # noqa: N818  (no fault of the registry's)
 class Registry:
     """A registry at one of several addresses; connections are kept.
 
-    ``properties`` are Confluent's words for its clients.
+    ``properties`` are Confluent's words for its clients. ``renew`` is called if no address
+    answers: it may change them for the next question.
     """
 
-    def __init__(self, addresses: str, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        addresses: str,
+        properties: Mapping[str, str],
+        renew: Callable[[], None] = lambda: None,
+    ) -> None:
         self.addresses = addresses
         self._urls = [each.strip().rstrip("/") for each in addresses.split(",")]
-        self._headers = {"Accept": ACCEPT, **_authorization(properties)}
         self._properties = properties
+        self._renew = renew
         self._connections: dict[str, http.client.HTTPConnection] = {}
 
     @classmethod
     def of(cls, config: Config) -> Registry:
         """Return the one that the configuration names."""
-        return cls(config.kafka.schema_registry, config.kafka.schema_registry_properties)
+        kafka = config.kafka
+        return cls(kafka.schema_registry, kafka.schema_registry_properties, config.renew)
 
     def validate(self) -> None:
         """FileUnusable where certificates cannot be read."""
@@ -118,6 +125,7 @@ class Registry:
                 why = f"what it answers to {path} is not a schema"
             else:
                 why = f"it answers {status} to {path}"
+        self._renew()
         raise RegistryUnavailable(
             f"The schema registry at {self.addresses} is away ({why}).",
             "The service and its topics are unchanged.",
@@ -128,10 +136,11 @@ class Registry:
     def _ask(self, url: str, path: str) -> tuple[int, bytes]:
         """Return status and body; once more over a new connection where a kept one has ended."""
         whole = urllib.parse.urlsplit(url).path + path
+        headers = {"Accept": ACCEPT, **_authorization(self._properties)}
         for is_last in (url not in self._connections, True):
             connection = self._connection(url)
             try:
-                connection.request("GET", whole, headers=self._headers)
+                connection.request("GET", whole, headers=headers)
                 answer = connection.getresponse()
                 body = answer.read(BODY_BYTES_MAX + 1)
             except (OSError, http.client.HTTPException):

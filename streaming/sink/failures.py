@@ -44,7 +44,8 @@ def fenced_by_nobody() -> KafkaUnavailable:
         "Kafka fenced this pipeline, which is the only one on its checkpoint: a late request "
         "of its own past, or a transaction that was open for too long.",
         "The batch is not written and will be repeated.",
-        "Where that goes on, another service of this name runs on another checkpoint.",
+        "Where that goes on, a service on another checkpoint has the same ids (its name, a dot, "
+        "the pipeline's name): give it another name.",
     )
 
 

@@ -24,7 +24,7 @@ QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 """Keeps the JVM's remarks about an archive off standard output, which is for data."""
 ARCHIVES_MAX = 5
 """The most archives in a user's cache, some 190 MB each: one for every Java and environment."""
-DAY_SECONDS = 86_400
+HOUR_SECONDS = 3_600
 OWN_OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit", "-Xshare")
 RECORDING = "SEQUENCER_RECORD_CLASSES"
 """An environment variable: "no" keeps the JVM from writing an archive, which takes some seconds at
@@ -67,15 +67,19 @@ class ClassArchive:
         self.new.unlink(missing_ok=True)
 
     def _clean(self) -> None:
-        """Remove other archives for these jars, the least recently used, and unfinished ones."""
+        """Remove other archives for these jars, and those beyond the ones that were used last."""
         for twin in self._folder.glob(f"{self._name}-*.jsa"):
             if twin != self.path:
                 twin.unlink(missing_ok=True)
         for old in sorted(self._folder.glob("classes-*.jsa"), key=_age)[ARCHIVES_MAX:]:
             old.unlink(missing_ok=True)
-        for unfinished in self._folder.glob("classes-*-new"):
-            if _age(unfinished) > DAY_SECONDS:
-                unfinished.unlink(missing_ok=True)
+
+    def remove_orphans(self) -> None:
+        """Remove new archives that JVMs wrote whose drivers had been killed."""
+        with contextlib.suppress(OSError):
+            for orphan in self._folder.glob("classes-*-new"):
+                if _age(orphan) > HOUR_SECONDS:
+                    orphan.unlink(missing_ok=True)
 
 
 def class_archive(jars: Iterable[Path], own_options: str) -> ClassArchive | None:
@@ -97,6 +101,7 @@ def class_archive(jars: Iterable[Path], own_options: str) -> ClassArchive | None
         return None
     name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     archive = ClassArchive(folder, f"classes-{name}")
+    archive.remove_orphans()
     # Java takes the part behind a colon for a second archive.
     may_record = os.environ.get(RECORDING) != "no" and os.access(folder, os.W_OK)
     possible = not archive.recording or may_record

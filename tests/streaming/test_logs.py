@@ -6,6 +6,7 @@ import logging
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,19 @@ def test_what_other_processes_and_libraries_say_becomes_objects_too(capsys):
     assert second["message"] == "second"
     assert (third["event"], third["level"], third["logger"]) == ("library", "error", "a.library")
     assert "ValueError: invalid" in third["traceback"]
+
+
+@pytest.mark.parametrize("form", LogFormat)
+def test_a_full_disk_loses_lines_and_ends_nothing(form, monkeypatch):
+    logs.use(form)
+    with io.TextIOWrapper(Path("/dev/full").open("wb", buffering=0), write_through=True) as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        logs.say("Kafka is back.")
+        if logs.in_json():
+            relayed = io.BytesIO(b"one\ntwo\n")
+            logs.relay(relayed, "spark").join(10)
+            assert relayed.read() == b"", "who writes to us does not have to wait"
+        monkeypatch.undo()
 
 
 def test_a_library_that_keeps_to_itself_is_left_so(capsys):

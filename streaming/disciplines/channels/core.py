@@ -102,7 +102,9 @@ class ChannelOperator(ShardOperator[ChannelPlan, "ChannelCore"]):
                 f"{gap.waited_ms} ms for label {gap.first} (epoch {gap.epoch}), and its gap policy "
                 'is "fail".',
                 EFFECT[plan.delivery],
-                'Send the missing label, or set the policy to "skip" or "wait"; then start again.',
+                "Send the missing label, give it up (`sequencer skip CONFIG --channel NAME`, which "
+                'the service reads when it starts), or set the policy to "skip" or "wait"; then '
+                "start again.",
             ) from gap
         if plan.compression:
             writes = ((topic, _encoded(plan, topic, rows, now_ms)) for topic, rows in writes)

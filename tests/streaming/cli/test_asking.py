@@ -119,10 +119,21 @@ def test_a_command_stays_in_its_topic_where_nobody_answers(
     topic = f"{topic_prefix}{pipeline}.commands"
     assert "No answer within 0.5 s." in err
     assert f"stands in {topic} (partition 0, offset 0) and takes effect, once" in err
+    assert "No answer yet" not in err
     (record,) = read_all(broker.bootstrap, topic)
     found = json.loads(record.value)
     assert found.pop("id")
     assert found == said
+
+
+def test_who_waits_long_reads_meanwhile_where_the_command_stands(call, config, monkeypatch):
+    monkeypatch.setattr("streaming.kafka.asking.SILENT_SECONDS_MAX", 0.1)
+    status, out, err = call("skip", config, "--channel", "K", "--timeout", "0.5")
+    assert (status, out) == (1, "")
+    meanwhile, _, end = err.partition("No answer within 0.5 s.")
+    assert "No answer yet. The command stands in" in meanwhile
+    assert "Waiting up to 0.5 s." in meanwhile
+    assert "Does the service run" in end
 
 
 @pytest.mark.parametrize(

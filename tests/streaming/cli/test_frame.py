@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -80,6 +81,13 @@ def test_a_wrong_call_has_status_2(here, wrong):
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("wrong", [["verify", "--timeout", "-1"], ["verify", "--timeout", "nan"], ["advise", "--share", "2"]])  # fmt: skip
+def test_numbers_that_mean_nothing_are_refused(here, wrong, config):
+    code, out, err = here(wrong[0], config(), *wrong[1:])
+    assert (code, out) == (2, "")
+    assert f"Invalid value for '{wrong[1]}'" in err
+
+
 def test_help_is_quick():
     """Nothing heavy is imported before a command needs it."""
     heavy = "{'pyspark', 'confluent_kafka', 'kafka', 'pydantic', 'numpy', 'pandas', 'networkx'}"
@@ -140,3 +148,25 @@ def test_ctrl_c_has_status_130_and_no_traceback(raises, here, monkeypatch, confi
     code, out, err = here("check", config())
     assert (code, out) == (130, "")
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["init", "--help"]])
+def test_standard_output_that_takes_no_more_is_no_fault_of_the_program(words):
+    command = [Path(sys.executable).with_name("sequencer"), *words]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=SECONDS_MAX, check=False
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("sequencer: Output cannot be written: No space left")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("outputs", [">&-", "2>&-", ">&- 2>&-"])
+def test_outputs_may_be_closed(outputs, config):
+    words = [Path(sys.executable).with_name("sequencer"), "check", config()]
+    told = [shlex.quote(str(word)) for word in words]
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{' '.join(told)} {outputs}"], timeout=SECONDS_MAX, check=False
+    )
+    assert done.returncode == 0

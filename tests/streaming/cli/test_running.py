@@ -143,6 +143,7 @@ def test_a_command_to_a_stopped_service_stands_and_that_is_said_at_once(
     status, _, said = here(*words)
     assert status == 1
     assert said.index("The service does not run. The command stands in") < said.index("No answer")
+    assert "Start the service. Its answer will be on" in said
 
 
 def test_a_narrow_terminal_cuts_no_time(here, service, monkeypatch):

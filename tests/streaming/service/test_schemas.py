@@ -164,6 +164,22 @@ def test_a_user_and_several_addresses(tmp_path):
         both.is_there()
 
 
+def test_a_password_that_changes_in_its_file_is_read_while_the_registry_refuses(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("old-word\n")
+    with TestRegistry(tmp_path, "ann:new-word") as server:
+        number = server.register("s", ORDER)
+        written = {"basic.auth.user.info": f"ann:${{file:{secret}}}"}
+        table = kafka(schema_registry=server.url, schema_registry_properties=written)
+        config = parse_config(table, {}, "c.toml")
+        asked = Registry.of(config)
+        secret.write_text("new-word\n")
+        with pytest.raises(RegistryUnavailable, match="it answers 401"):
+            asked.schema(number)
+        assert asked.schema(number)["schema"] == json.dumps(ORDER)
+    assert config.hide("new-word, old-word") == "***, ***"
+
+
 @pytest.mark.parametrize("said", [b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\n\r\n<html>", b""])
 def test_what_is_no_registry_is_away(said):
     with socket.create_server(("127.0.0.1", 0)) as server:

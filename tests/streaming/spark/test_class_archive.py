@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -121,9 +122,15 @@ def test_those_used_last_stay(jar):
     for number in range(ARCHIVES_MAX + 2):
         folder.joinpath(f"classes-{number}-1.jsa").write_bytes(b"x")
         os.utime(folder / f"classes-{number}-1.jsa", (number + 1, number + 1))
-    unfinished = folder / "classes-0.1-new"
-    unfinished.write_bytes(b"x")
-    os.utime(unfinished, (1, 1))
     path = made(jar).path
     kept = {folder / f"classes-{number}-1.jsa" for number in range(3, ARCHIVES_MAX + 2)}
     assert set(folder.glob("classes-*")) == {path, *kept}
+
+
+def test_what_jvms_of_killed_drivers_wrote_goes_with_a_start_an_hour_later(jar):
+    folder = made(jar).path.parent
+    for name, age_s in (("young", 60), ("old", 3_700)):
+        folder.joinpath(f"classes-{name}.1-new").write_bytes(b"x")
+        os.utime(folder / f"classes-{name}.1-new", (time.time() - age_s,) * 2)
+    assert not class_archive([jar], "").recording
+    assert [each.name for each in folder.glob("*-new")] == ["classes-young.1-new"]

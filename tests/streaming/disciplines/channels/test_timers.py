@@ -6,13 +6,14 @@ import pandas as pd
 import pytest
 
 from sequencer import LinearLabels
-from sequencer.channels import Rules, Skip, delays
+from sequencer.channels import Fail, Rules, Skip, delays
 from sequencer.channels.delays import Quantile
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import decode_shard
 from streaming.disciplines.channels.core import ChannelOperator
 from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.state_row import StateRow
+from streaming.errors import GapTimeout
 from tests.simulated.group_state import GroupState
 from tests.streaming.disciplines.channels.plans import pack, plan
 
@@ -44,6 +45,19 @@ def test_a_repeated_batch_does_what_its_first_run_did(after_ms):
     again = GroupState(state.row, now_ms, timed_out=False)
     rows = pd.concat(list(operator((key,), iter([{"rows": [b""]}]), again)))
     assert any(rows["topic"]) == fires == (after_ms >= 0)
+
+
+def test_a_gap_that_fails_names_the_ways_on():
+    made = plan(Rules(LinearLabels(), gap=Fail(WAIT_MS)))
+    operator = ChannelOperator(made)
+    state = GroupState(None, BEGAN_MS, timed_out=False)
+    key = operator.keys[0]
+    list(operator((key,), iter([{"rows": pack([RECORD], made)}]), state))
+    later = GroupState(state.row, BEGAN_MS + WAIT_MS + 1, timed_out=True)
+    with pytest.raises(GapTimeout, match="Channel k of pipeline 'p' has waited") as failed:
+        list(operator((key,), iter([]), later))
+    for way in ("Send the missing label", "`sequencer skip CONFIG --channel NAME`", '"wait"'):
+        assert way in failed.value.remedy
 
 
 @pytest.mark.parametrize("rows", [[], [b"quiet"]])
