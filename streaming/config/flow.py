@@ -97,13 +97,16 @@ def _uses(name: str, table: Any) -> Iterator[Use]:
 
 
 def _expanded(topic: str, table: dict[str, Any]) -> list[str]:
-    """The topics that a name with ``{subscriber}`` stands for, as far as members are known."""
+    """The topics that a name with ``{subscriber}`` stands for, as far as members are known.
+
+    The name itself stands for those of members to come.
+    """
     groups = table.get("groups")
     if SUBSCRIBER not in topic:
         return [topic]
     members = groups.values() if isinstance(groups, dict) else []
     names = {member for list_ in members if isinstance(list_, list) for member in list_}
-    return [topic.replace(SUBSCRIBER, member) for member in sorted(filter(_is_text, names))]
+    return [topic, *(topic.replace(SUBSCRIBER, each) for each in sorted(filter(_is_text, names)))]
 
 
 def _is_text(value: Any) -> bool:

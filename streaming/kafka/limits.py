@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streaming.config import Config
@@ -28,6 +28,7 @@ SIZE, AFTER, BEFORE, COMPACTION = (
     "message.timestamp.before.max.ms",
     "cleanup.policy",
 )
+TYPE, BY_BROKER = "message.timestamp.type", "LogAppendTime"
 DIFFERENCE = "message.timestamp.difference.max.ms"
 """The setting of brokers before Kafka 3.6 in place of AFTER and BEFORE; before 4.0 both exist."""
 OF_BROKERS = "log."
@@ -40,13 +41,15 @@ FORWARDED = ("output", "rejects")
 class Limits:
     """A topic's limits: ``bytes_max`` of a record batch, a timestamp's distance from now.
 
-    ``compacted``: records without a key are refused. ``names``: those of the topic's settings.
+    ``compacted``: records without a key are refused. ``stamped``: the broker sets the timestamps,
+    whatever a record has. ``names``: those of the topic's settings.
     """
 
     bytes_max: int = RECORD_BYTES_DEFAULT
     after_ms: int = UNLIMITED
     before_ms: int = UNLIMITED
     compacted: bool = False
+    stamped: bool = False
     names: frozenset[str] = frozenset()
 
     @classmethod
@@ -61,11 +64,14 @@ class Limits:
             number(AFTER, DIFFERENCE),
             number(BEFORE, DIFFERENCE),
             "compact" in str(found.get(COMPACTION, "")),
+            found.get(TYPE) == BY_BROKER,
             frozenset(found),
         )
-        if found.get("message.timestamp.type") == "LogAppendTime":  # the broker's own
-            return cls(limits.bytes_max, compacted=limits.compacted, names=limits.names)
-        return limits
+        return replace(limits, after_ms=UNLIMITED, before_ms=UNLIMITED) if limits.stamped else limits
+
+    def of_its_records(self) -> Limits:
+        """Return the limits that the records have; one that a broker stamped is never ahead."""
+        return replace(self, after_ms=0) if self.stamped else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,11 @@ def narrower(config: Config, names: Iterable[str]) -> list[Narrower]:
     found = read(config, topics)
     faults: dict[tuple[str, str], Narrower] = {}
     for name in chosen:
-        inputs = {topic: found[topic] for topic in origins(config, name) if topic in found}
+        inputs = {
+            topic: found[topic].of_its_records()
+            for topic in origins(config, name)
+            if topic in found
+        }
         for role, topic in config.pipelines[name].topics():
             if role in (*FORWARDED, "transit") and topic in found:
                 for each in _compared(role, topic, found[topic], inputs):
@@ -139,16 +149,23 @@ def require(config: Config, names: Iterable[str]) -> None:
 
 
 def remarks(config: Config, names: Iterable[str]) -> list[str]:
-    """Return a warning for each compacted input."""
-    inputs = {topic for name in names for topic in config.pipelines[name].input}
-    found = read(config, inputs)
-    return [
+    """Return a warning for each compacted input, and where brokers replace records' timestamps."""
+    uses = {(topic, role) for name in names for role, topic in config.pipelines[name].topics()}
+    found = read(config, {topic for topic, role in uses if role in ("input", *FORWARDED)})
+    compacted = [
         f"The input {topic} is compacted. A batch that is repeated after a crash lacks what "
         f"compaction has removed since; where some of it was written before, the pipeline stops. "
         f"Set {COMPACTION} = delete."
-        for topic in sorted(inputs & found.keys())
-        if found[topic].compacted
+        for topic, role in sorted(uses)
+        if role == "input" and topic in found and found[topic].compacted
     ]
+    stamped = [
+        f"{topic} has {TYPE} = {BY_BROKER}: its records get the time at which they are written in "
+        f"place of their own, and sequencer verify takes them for altered. Set {TYPE} = CreateTime."
+        for topic, role in sorted(uses)
+        if role in FORWARDED and topic in found and found[topic].stamped
+    ]
+    return compacted + stamped
 
 
 def _mending(config: Config, fault: Narrower) -> str:
@@ -185,7 +202,7 @@ def settings(config: Config, there: Iterable[str]) -> dict[str, str]:
         AFTER: str(UNLIMITED),
         BEFORE: str(UNLIMITED),
         DIFFERENCE: str(UNLIMITED),
-        "message.timestamp.type": "CreateTime",
+        TYPE: "CreateTime",
         COMPACTION: "delete",
     }
     if known & {AFTER, BEFORE}:

@@ -125,9 +125,9 @@ class TransitCleaner:
 
 
 def reached(done: Offsets, ends: dict[tuple[str, int], int]) -> bool:
-    """Whether offsets are at or beyond ``ends``. Nothing is where nobody has said offsets yet."""
+    """Return whether offsets are at or beyond ``ends``, in topics that sources were asked about."""
     return bool(done) and all(
-        done.get(topic, {}).get(str(partition), 0) >= end
+        topic in done and done[topic].get(str(partition), 0) >= end
         for (topic, partition), end in ends.items()
     )
 

@@ -191,7 +191,7 @@ class Service:
         topics.require(self.config, self.names)
         limits.require(self.config, self.names)
         for line in limits.remarks(self.config, self.names):
-            say(line, event="compacted-input", level="warning")
+            say(line, event="topic-setting", level="warning")
 
     def _stop(self, pipelines: list[Pipeline], cluster: Cluster) -> None:
         asked = time.monotonic()

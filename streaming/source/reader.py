@@ -15,7 +15,7 @@ from kafka.errors import KafkaError
 
 from streaming.arrow.pack import TABLE_BYTES_MAX, Pack, share_row, table_bytes
 from streaming.disciplines.source import SourceRows
-from streaming.errors import NOT_FINISHED, InputDamaged, KafkaUnavailable
+from streaming.errors import NOT_FINISHED, InputDamaged, InputLost, KafkaUnavailable
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.places import TopicPartition
 from streaming.source.fetching import Fetching
@@ -132,10 +132,11 @@ class KafkaReader:
         InputLost as :meth:`_latest`.
         """
         asked = time.monotonic()
-        if start is not self._first:  # of a new query, whose first batch begins in any case
-            self._pace.note_done(offsets_in(start))
         self._pace.hold()
         found = self._latest(start)
+        # A new query's first batch begins in any case; and of what is lost nothing is done.
+        if start is not self._first and begin_of(start, found) == offsets_in(start):
+            self._pace.note_done(offsets_in(start))
         while found is start and (remaining := self._pace.left(asked)):
             self._wait(start, min(remaining, REFRESH_SECONDS))
             found = self._latest(start)
@@ -200,9 +201,10 @@ class KafkaReader:
             return False
         if self.reading.limits.kept() > HERE_KEPT:
             return False
-        if records * tasks * self._offset_bytes > HERE_BYTES:
-            self._look_at_sizes(there)
-        return records * tasks * self._offset_bytes <= HERE_BYTES
+        size = self._offset_bytes
+        if records * tasks * size > HERE_BYTES:
+            size = self._offset_bytes_or(size, there)
+        return records * tasks * size <= HERE_BYTES
 
     def _look_at_sizes(self, there: list[Range], share: float = 0.0) -> float:
         """Estimate, and note, the bytes of an offset in these ranges (`bytes_of`)."""
@@ -211,10 +213,10 @@ class KafkaReader:
         self._offset_bytes = size / sum(map(len, there))
         return self._offset_bytes
 
-    def _look_behind(self, there: list[Range], share: float, otherwise: float) -> float:
+    def _offset_bytes_or(self, otherwise: float, there: list[Range], share: float = 0.0) -> float:
         try:
             return self._look_at_sizes(there, share)
-        except InputDamaged:  # a smaller batch may not read it; who reads it says so
+        except (InputDamaged, InputLost):  # what was done is not read, nor may a smaller batch be
             return otherwise
 
     def close(self) -> None:
@@ -249,7 +251,7 @@ class KafkaReader:
         count = min(filter(None, (count, most, max(int(size_max / first), 1))))
         for _ in range(LOOKS_MAX if count > 1 else 0):
             chosen = self._there(start, self._cut(start, whole, count))
-            later = [self._look_behind(chosen, share, first) for share in (0.5, 1.0)]
+            later = [self._offset_bytes_or(first, chosen, share) for share in (0.5, 1.0)]
             self._offset_bytes = (first + sum(later)) / 3
             if count * self._offset_bytes <= size_max * NEARLY:
                 break

@@ -57,6 +57,44 @@ def test_an_input_that_was_made_again(broker, topic_prefix, tmp_path):
     assert "Input is lost" not in run_once(config)
 
 
+def test_with_fewer_records_than_were_read(broker, topic_prefix, tmp_path):
+    """Without the option nothing is passed over in silence; with it the new records are read."""
+    topics = channel_topics(topic_prefix)
+    create_topics(broker.bootstrap, {topics["input"]: 1})
+    config = write_config(tmp_path, broker.bootstrap, {"p": topics}, state_partitions=2)
+    produce(broker.bootstrap, topics["input"], some(b"old", 1_000))
+    run_once(config)
+    make_again(broker.bootstrap, topics["input"])
+    produce(broker.bootstrap, topics["input"], some(b"new", 3))
+    with WarmService(config, "--once") as service:
+        assert service.wait(SECONDS_MAX * 2) == 1
+        assert f"{topics['input']} was deleted and made again" in service.said()
+    run_once(config, "--accept-lost-input")
+    found = Counter(record.key for record in read_all(broker.bootstrap, topics["output"]))
+    assert found == {b"old": 1_000, b"new": 3}
+
+
+def test_what_was_read_may_be_deleted(broker, topic_prefix, tmp_path):
+    """As retention does while a service stands: a start goes on, also if one batch read it all."""
+    topics = channel_topics(topic_prefix)
+    create_topics(broker.bootstrap, {topics["input"]: 1})
+    config = write_config(tmp_path, broker.bootstrap, {"p": topics}, state_partitions=2)
+    records = some(b"k", 2_010)
+    produce(broker.bootstrap, topics["input"], records[:2_000])
+    run_once(config)
+    delete_records(broker.bootstrap, topics["input"], 2_000)
+    produce(broker.bootstrap, topics["input"], records[2_000:])
+    run_once(config)
+    assert len(read_all(broker.bootstrap, topics["output"])) == len(records)
+
+
+def delete_records(bootstrap, topic, before):
+    """Those of the first partition."""
+    gone = TopicPartition(topic, 0, before)
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # its answers end with it
+    admin.delete_records([gone])[gone].result(SECONDS_MAX)
+
+
 def test_a_planned_batch_whose_records_are_gone(broker, topic_prefix, tmp_path):
     """One of two partitions has committed it; what is left of it comes under new incarnations."""
     topics = channel_topics(topic_prefix)
@@ -71,9 +109,7 @@ def test_a_planned_batch_whose_records_are_gone(broker, topic_prefix, tmp_path):
         assert service.wait() == -signal.SIGKILL, service.said()
     before = Counter(record.key for record in read_all(broker.bootstrap, topics["output"]))
     assert 0 < len(before) < len(keys), "the batch is in doubt"
-    gone = TopicPartition(topics["input"], 0, 2)  # the first key's
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})  # its answers end with it
-    admin.delete_records([gone])[gone].result(SECONDS_MAX)
+    delete_records(broker.bootstrap, topics["input"], 2)  # the first key's
     for options, said in (
         ([], "cannot be repeated without it"),
         (["--accept-lost-input"], "may have been written before the last stop"),

@@ -86,6 +86,18 @@ def test_a_subscriber_s_topic_clashes_too():
     )
 
 
+def test_topics_of_subscribers_belong_to_one_pipeline():
+    """Also where no member is in both yet: one may join."""
+    group = {"discipline": "group", "groups": {"G": ["x"]}}
+    one, other = {**group, "output": "to.{subscriber}"}, {"discipline": "group"}
+    assert flow(a=one, b={**other, "output": "at.{subscriber}"}) == []
+    assert flow(a=one, b={**other, "output": "to.{subscriber}"}) == [
+        "pipelines.b.output: to.{subscriber} is pipelines.a.output already; use another topic"
+    ]
+    (fault,) = flow(a=one, b={**other, "output": "to_{subscriber}"})
+    assert "Kafka does not take to_{subscriber} beside to.{subscriber}" in fault
+
+
 def test_kafka_takes_dot_and_underscore_for_one():
     (fault,) = flow(a={"output": "x.y", "events": "x_y"})
     assert "pipelines.a.events: Kafka does not take x_y beside x.y (pipelines.a.output)" in fault

@@ -128,6 +128,30 @@ def test_outputs_that_take_less_than_an_input_are_refused(make, config, topic_pr
     assert "cleanup.policy=delete" in error.remedy
 
 
+def test_brokers_stamp_records_of_an_input(make, config, topic_prefix):
+    """None of them is ahead; old ones there may be, if the service stood."""
+    make("a.in", message_timestamp_type="LogAppendTime")
+    make("a.out")
+    make("a.rejects", message_timestamp_before_max_ms=5_000)
+    settings = config(a={})
+    with pytest.raises(ConfigError) as refused:
+        limits.require(settings, [topic_prefix + "a"])
+    assert f"{topic_prefix}a.rejects has message.timestamp.before.max.ms" in refused.value.message
+    assert "message.timestamp.after.max.ms" not in refused.value.message
+    assert limits.remarks(settings, settings.pipelines) == []
+
+
+def test_brokers_that_stamp_deliveries_are_named(make, config, topic_prefix):
+    make("a.in")
+    for name in ("out", "rejects", "events"):
+        make(f"a.{name}", message_timestamp_type="LogAppendTime")
+    settings = config(a={})
+    limits.require(settings, settings.pipelines)
+    said = limits.remarks(settings, settings.pipelines)
+    assert [line.split()[0] for line in said] == [topic_prefix + "a.out", topic_prefix + "a.rejects"]
+    assert all("Set message.timestamp.type = CreateTime." in line for line in said)
+
+
 def test_topics_with_equal_limits_will_do(make, config, topic_prefix):
     for name in ("a.in", "a.out", "a.rejects", "a.events"):
         make(name)

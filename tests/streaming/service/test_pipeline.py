@@ -160,6 +160,7 @@ def test_reached_means_every_partition():
 def test_nothing_is_reached_before_a_source_was_asked():
     assert not reached({}, {("a", 0): 3})
     assert not reached({}, {("a", 0): 0})
+    assert not reached({"b": {"0": 3}}, {("a", 0): 0}), "it may have been made again"
     assert reached({"a": {}}, {("a", 0): 0})
 
 

@@ -35,9 +35,10 @@ def reading(broker, topic, monkeypatch):
     monkeypatch.setattr(watching, "REFRESH_SECONDS", 0.0)
     given = []
 
-    def make(accepted=None, records_max=0):
+    def make(accepted=None, records_max=0, keys=(), pace=None):
         inputs = Inputs(topics={topic: 0}, properties={"bootstrap.servers": broker.bootstrap})
-        given.append(KafkaReader(inputs, reading_of(topic, Limits(records_max)), accepted))
+        what = reading_of(topic, Limits(records_max), keys=keys)
+        given.append(KafkaReader(inputs, what, accepted, pace))
         return given[-1]
 
     yield make

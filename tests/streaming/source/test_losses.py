@@ -11,6 +11,7 @@ from streaming.errors import InputLost, KafkaUnavailable
 from streaming.source import fetching, watching
 from streaming.source.fetching import Fetching
 from streaming.source.losses import Acceptance, Loss, lost
+from streaming.source.pacing import Pace
 from streaming.source.planned import lost_of_planned
 from streaming.source.positions import begin_of, logs_in, offsets_in
 from streaming.source.ranges import Range
@@ -115,6 +116,39 @@ def test_deleted_records(broker, topic, reading):
     assert offsets_in(after)[topic]["0"] == 10
     assert begin_of(end, after)[topic]["0"] == 6
     assert begin_of(after, after)[topic]["0"] == 10
+
+
+@pytest.mark.parametrize("lose", [lambda *where: delete_before(*where, 1_000), make_again])
+def test_what_was_done_may_be_gone(broker, topic, reading, monkeypatch, lose):
+    """Spark asks for the last batch at a start, and does not read it."""
+    monkeypatch.setattr(fetching, "ANOTHER_SECONDS", 0.2)
+    send(broker, topic, b"v", 1_000)
+    source = reading(keys=("shard",))
+    start = as_logged(source.first())
+    end = as_logged(source.latest(start))
+    lose(broker, topic)
+    again = reading(keys=("shard",))
+    again.rows(start, end)
+    if lose is not make_again:
+        assert again.latest(end) is end
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_what_is_lost_is_not_done(broker, topic, reading, partitions):
+    """A new topic may end before the offsets that were read of the old one."""
+    send(broker, topic, b"old", 10)
+    start = as_logged(reading().latest(reading().first()))
+    make_again(broker, topic, partitions)
+    send(broker, topic, b"new", 3)
+    pace = Pace()
+    with pytest.raises(InputLost, match="made again"):
+        reading(pace=pace).latest(start)
+    assert not pace.done
+    accepting = reading(Acceptance({topic}), pace=pace)
+    end = as_logged(accepting.latest(start))
+    assert not pace.done
+    assert accepting.latest(end) is end
+    assert pace.done[topic]["0"] == 3
 
 
 def test_a_broker_that_is_cut_off_from_the_others(broker, topic, reading, monkeypatch):
