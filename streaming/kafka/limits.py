@@ -67,7 +67,9 @@ class Limits:
             found.get(TYPE) == BY_BROKER,
             frozenset(found),
         )
-        return replace(limits, after_ms=UNLIMITED, before_ms=UNLIMITED) if limits.stamped else limits
+        if limits.stamped:  # the broker's own time is within any limit
+            return replace(limits, after_ms=UNLIMITED, before_ms=UNLIMITED)
+        return limits
 
     def of_its_records(self) -> Limits:
         """Return the limits that the records have; one that a broker stamped is never ahead."""
