@@ -148,7 +148,10 @@ def test_brokers_that_stamp_deliveries_are_named(make, config, topic_prefix):
     settings = config(a={})
     limits.require(settings, settings.pipelines)
     said = limits.remarks(settings, settings.pipelines)
-    assert [line.split()[0] for line in said] == [topic_prefix + "a.out", topic_prefix + "a.rejects"]
+    assert [line.split()[0] for line in said] == [
+        topic_prefix + "a.out",
+        topic_prefix + "a.rejects",
+    ]
     assert all("Set message.timestamp.type = CreateTime." in line for line in said)
 
 
