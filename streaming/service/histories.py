@@ -100,6 +100,8 @@ def settle(
     if not query:
         _require_new(plan, checkpoint)
         hold()
+        query = checkpoint.query()  # another copy may have begun it meanwhile
+    if not query:
         return False
     options = Options(repeats=accept_repeats, lost_input=accept_lost_input)
     if any(options):
@@ -111,8 +113,12 @@ def settle(
     if not any(options):
         hold()
     _begin_run_again(plan, standing.interrupted)
-    if not standing.unlike and unlike_now(plan, checkpoint):  # it is planned as the file says now
-        Decisions(checkpoint).pin(plan.pinned())
+    if not standing.unlike and unlike_now(plan, checkpoint):
+        if not any(options):  # a copy, or a worker, may have written it since: until it is fenced
+            _fence(plan)
+            standing = standing_of(plan, checkpoint, query, options)
+            _require_one_history(plan, checkpoint, standing)
+        Decisions(checkpoint).pin(plan.pinned())  # it is planned as the file says now
     losses = _lost_of_planned(plan, checkpoint, standing, options) if accept_lost_input else []
     if accept_repeats:
         _accept_repeats(plan, checkpoint, query, standing, say, is_planned_anew=bool(losses))
