@@ -25,6 +25,7 @@ from streaming.service.decisions import CHANGED, Decisions
 from streaming.service.planning import make_plan
 from streaming.service.progress import Progress
 from streaming.service.query import BatchFailed, Carrier
+from streaming.sink import failures
 from streaming.sink.sink import Report, Written
 from streaming.spark.failures import as_sequencer_error
 from tests.checkpoints import MemoryCheckpoint
@@ -169,6 +170,25 @@ def test_a_checkpoint_that_does_not_answer_says_nothing_of_another_copy(monkeypa
     with pytest.raises(BatchFailed):
         mine(None, 4)
     assert isinstance(mine.failure, StorageUnavailable)
+
+
+def test_who_finds_what_its_successor_wrote_does_not_take_it_for_a_restored_checkpoint(monkeypatch):
+    """Its state was written late; the other went on meanwhile."""
+    renewals = iter([None, failures.fenced()])
+
+    def renew(_batch):
+        if (error := next(renewals)) is not None:
+            raise error
+
+    def write(*_batch):
+        raise CheckpointBehind("Older than its output.")
+
+    mine = carrier(claim=SimpleNamespace(renew=renew))
+    monkeypatch.setattr(mine, "_write", write)
+    mine.begin("q")
+    with pytest.raises(BatchFailed):
+        mine(None, 4)
+    assert isinstance(mine.failure, Fenced)
 
 
 def test_schemas_that_are_forgotten_are_no_work_of_another_copy():
