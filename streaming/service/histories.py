@@ -114,11 +114,7 @@ def settle(
         hold()
     _begin_run_again(plan, standing.interrupted)
     if not standing.unlike and unlike_now(plan, checkpoint):
-        if not any(options):  # a copy, or a worker, may have written it since: until it is fenced
-            _fence(plan)
-            standing = standing_of(plan, checkpoint, query, options)
-            _require_one_history(plan, checkpoint, standing)
-        Decisions(checkpoint).pin(plan.pinned())  # it is planned as the file says now
+        standing = _planned_as_now(plan, checkpoint, standing, options)
     losses = _lost_of_planned(plan, checkpoint, standing, options) if accept_lost_input else []
     if accept_repeats:
         _accept_repeats(plan, checkpoint, query, standing, say, is_planned_anew=bool(losses))
@@ -139,6 +135,21 @@ def _require_one_history(plan: Plan, checkpoint: Checkpoint, standing: Standing)
         raise failures.behind(plan, partition, batch)
     if standing.unlike:
         raise failures.planned_otherwise(plan, standing.unlike, checkpoint.batch_in_doubt())
+
+
+def _planned_as_now(
+    plan: Plan, checkpoint: Checkpoint, standing: Standing, options: Options
+) -> Standing:
+    """Have a batch that is not written be planned as the file says now.
+
+    Another copy, or a worker, may have written it since that was seen, until it is fenced.
+    """
+    if not any(options):
+        _fence(plan)
+        standing = standing_of(plan, checkpoint, checkpoint.query(), options)
+        _require_one_history(plan, checkpoint, standing)
+    Decisions(checkpoint).pin(plan.pinned())
+    return standing
 
 
 def _fence(plan: Plan) -> None:
