@@ -109,11 +109,11 @@ def settle(
         _fence(plan)
     standing = standing_of(plan, checkpoint, query, options)
     if not accept_repeats:
-        _require_one_history(plan, checkpoint, standing)
+        _require_one_history(plan, standing)
     if not any(options):
         hold()
     _begin_run_again(plan, standing.interrupted)
-    if not standing.unlike and unlike_now(plan, checkpoint):
+    if not standing.unlike and unlike_now(plan, Decisions(checkpoint)):
         standing = _planned_as_now(plan, checkpoint, standing, options)
     losses = _lost_of_planned(plan, checkpoint, standing, options) if accept_lost_input else []
     if accept_repeats:
@@ -130,11 +130,11 @@ def settle(
     return standing.is_remembered
 
 
-def _require_one_history(plan: Plan, checkpoint: Checkpoint, standing: Standing) -> None:
+def _require_one_history(plan: Plan, standing: Standing) -> None:
     for partition, batch in standing.behind.items():
         raise failures.behind(plan, partition, batch)
     if standing.unlike:
-        raise failures.planned_otherwise(plan, standing.unlike, checkpoint.batch_in_doubt())
+        raise failures.planned_otherwise(plan, standing.unlike, standing.planned)
 
 
 def _planned_as_now(
@@ -147,7 +147,7 @@ def _planned_as_now(
     if not any(options):
         _fence(plan)
         standing = standing_of(plan, checkpoint, checkpoint.query(), options)
-        _require_one_history(plan, checkpoint, standing)
+        _require_one_history(plan, standing)
     Decisions(checkpoint).pin(plan.pinned())
     return standing
 

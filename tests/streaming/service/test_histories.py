@@ -361,3 +361,16 @@ def test_what_is_written_until_a_start_has_the_checkpoint_counts(checkpoint, mon
         settle(plan_of(1, pinned=lambda: now))
     assert Decisions(checkpoint).pinned() == before
     assert settle(plan_of(1, pinned=lambda: before))
+
+
+def test_a_batch_that_another_copy_finishes_meanwhile_is_named(checkpoint, monkeypatch):
+    class Progressing(dict):
+        def get(self, *key):
+            Path(checkpoint.location, "commits", "1").write_text("v1\n{}")
+            return super().get(*key)
+
+    Decisions(checkpoint).standing(0, {**RULES, PINNED: {"events": "events"}})
+    with_producers(monkeypatch, Progressing(), set())
+    plan = plan_of(0, pinned=lambda: {"events": "others"})
+    with pytest.raises(ConfigError, match="when batch 1 was planned"):
+        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)

@@ -11,7 +11,7 @@ from streaming.disciplines import DISCIPLINES
 from streaming.errors import ConfigError, StorageUnavailable
 from streaming.service import planning
 from streaming.service.checkpoint import Checkpoint, Identity
-from streaming.service.decisions import Decisions
+from streaming.service.decisions import PINNED, Decisions
 from streaming.service.planning import kept_partitions, make_plan, shards, state_partitions
 
 GROUPS = {"G0": ["A", "B"], "G1": ["B", "C"]}
@@ -127,3 +127,22 @@ def test_of_copies_that_begin_a_checkpoint_the_first_says_what_it_is(tmp_path, m
     if first == "another copy":
         with pytest.raises(ConfigError, match="shards is 4, but the checkpoint"):
             planning.pinned(None, checkpoint, wanted, ())
+
+
+def test_a_service_of_another_name_takes_no_checkpoint_without_a_lock(tmp_path):
+    """Kafka keeps apart copies of one name: each of the two would deliver what the other plans."""
+
+    def config(name):
+        tables = {"service": {"name": name}, "pipelines": {"p": {"discipline": "channel"}}}
+        return parse_config(tables, {}, "c.toml")
+
+    first, second = (WithoutLock(str(tmp_path), "p") for _ in range(2))
+    planning.require_own(config("a"), first)
+    first.claim()
+    Decisions(first).standing(0, {PINNED: {"service.name": "a"}})
+    planning.require_own(config("a"), second)
+    with pytest.raises(ConfigError, match="The service 'a' is at work"):
+        planning.require_own(config("b"), second)
+    planning.require_own(config("b"), Checkpoint(str(tmp_path), "p"))
+    first.release()
+    planning.require_own(config("b"), second)
