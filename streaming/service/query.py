@@ -119,6 +119,8 @@ class Carrier:
         crash_point("1-2")
         try:
             self.hold(batch)
+            if self.claim is not None:
+                self.decisions.keep(batch)
             self.checkpoint.sync_logs()
             clear(self.plan.large_rows)  # what late tasks of a batch that failed have left since
             self._write(frame, batch)

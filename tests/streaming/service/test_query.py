@@ -191,6 +191,20 @@ def test_who_finds_what_its_successor_wrote_does_not_take_it_for_a_restored_chec
     assert isinstance(mine.failure, Fenced)
 
 
+@pytest.mark.parametrize("planned", [4, 5])
+def test_what_its_predecessor_writes_late_does_not_replace_what_is_decided(monkeypatch, planned):
+    """A start would repeat a batch by other rules than those by which some of it is written."""
+    mine = carrier(claim=SimpleNamespace(renew=lambda _batch: None))
+    monkeypatch.setattr(mine, "_write", lambda *_batch: None)
+    mine.begin("q")
+    mine.decisions.planned = planned
+    mine.decisions.standing(3, {"gap": "skip"})
+    kept = mine.checkpoint.decisions()
+    mine.checkpoint.write_decisions({"found": [4, "", {FINDING: [[]]}]})
+    mine(None, 5)
+    assert (mine.checkpoint.decisions() == kept) == (planned == 4)
+
+
 def test_schemas_that_are_forgotten_are_no_work_of_another_copy():
     checkpoint = MemoryCheckpoint()
     checkpoint.write_decisions({"schemas": {"1": "a", "2": "b"}})
