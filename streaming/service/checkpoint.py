@@ -9,7 +9,7 @@ every batch that changed it), `decisions.json` (`streaming.service.decisions`), 
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -130,10 +130,13 @@ class Checkpoint(SparkFiles):
             if part.remedy:
                 self._compare(name, pinned.own[name], wanted.own[name], part.remedy)
 
-    def write_identity(self, identity: Identity) -> None:
-        """Write the identity, which stays for the checkpoint's life."""
+    def write_identity(
+        self, identity: Identity, write: Callable[[str, bytes], None] | None = None
+    ) -> None:
+        """Write the identity, which stays for the checkpoint's life; by ``write``, if given."""
         plain = asdict(identity)
-        self._write(IDENTITY, {FORMAT: STATE_FORMAT, **plain.pop("own"), **plain})
+        content = {FORMAT: STATE_FORMAT, **plain.pop("own"), **plain}
+        (write or self._files.write)(IDENTITY, json.dumps(content, sort_keys=True).encode())
 
     def require_here(self) -> None:
         """ConfigError where the state was moved to another checkpoint, or not all the way here."""
@@ -202,12 +205,13 @@ class Checkpoint(SparkFiles):
 
     def _compare(self, name: str, was: Any, now: Any, remedy: str) -> None:
         if was != now:
+            before = json.dumps(was)
             raise ConfigError(
-                f"pipelines.{self.pipeline}: {name} is {_show(now)}, but the checkpoint "
-                f"{self.location} was made with {_show(was)}.",
+                f"pipelines.{self.pipeline}: {name} is {json.dumps(now)}, but the checkpoint "
+                f"{self.location} was made with {before}.",
                 "Nothing was started.",
-                f"Either {remedy.format(was=_show(was))}, or start with a new checkpoint folder "
-                "(all input is then read again, under new incarnations).",
+                f"Either {remedy.format(was=before)}, or start with a new checkpoint folder (all "
+                "input is then read again, under new incarnations).",
             )
 
     def identity(self) -> Identity | None:
@@ -344,7 +348,3 @@ class Checkpoint(SparkFiles):
 
     def _write(self, name: str, content: dict[str, Any], *, synced: bool = False) -> None:
         self._files.write(name, json.dumps(content, sort_keys=True).encode(), synced=synced)
-
-
-def _show(value: Any) -> str:
-    return json.dumps(value) if not isinstance(value, int) else str(value)

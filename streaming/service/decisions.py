@@ -150,6 +150,15 @@ class Decisions:
         """Whether the checkpoint has what was read or written here last; another copy may write."""
         return self.checkpoint.decisions() == self._kept
 
+    def keep(self, batch: int) -> None:
+        """Write what stands here once more where a copy that was overtaken has replaced it, late.
+
+        Not before the batch that was planned first is done: what that copy found of it counts.
+        """
+        if batch > self.planned and not self.are_kept():
+            self.hold(batch)
+            self._write()
+
     def pin(self, values: Mapping[str, str]) -> None:
         """Have the batch in doubt be planned with these: nothing counts that is written of it."""
         if known := self._until(self.planned):

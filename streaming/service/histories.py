@@ -100,6 +100,8 @@ def settle(
     if not query:
         _require_new(plan, checkpoint)
         hold()
+        query = checkpoint.query()  # another copy may have begun it meanwhile
+    if not query:
         return False
     options = Options(repeats=accept_repeats, lost_input=accept_lost_input)
     if any(options):
@@ -107,12 +109,12 @@ def settle(
         _fence(plan)
     standing = standing_of(plan, checkpoint, query, options)
     if not accept_repeats:
-        _require_one_history(plan, checkpoint, standing)
+        _require_one_history(plan, standing)
     if not any(options):
         hold()
     _begin_run_again(plan, standing.interrupted)
-    if not standing.unlike and unlike_now(plan, checkpoint):  # it is planned as the file says now
-        Decisions(checkpoint).pin(plan.pinned())
+    if not standing.unlike and unlike_now(plan, Decisions(checkpoint)):
+        standing = _planned_as_now(plan, checkpoint, standing, options)
     losses = _lost_of_planned(plan, checkpoint, standing, options) if accept_lost_input else []
     if accept_repeats:
         _accept_repeats(plan, checkpoint, query, standing, say, is_planned_anew=bool(losses))
@@ -128,11 +130,26 @@ def settle(
     return standing.is_remembered
 
 
-def _require_one_history(plan: Plan, checkpoint: Checkpoint, standing: Standing) -> None:
+def _require_one_history(plan: Plan, standing: Standing) -> None:
     for partition, batch in standing.behind.items():
         raise failures.behind(plan, partition, batch)
     if standing.unlike:
-        raise failures.planned_otherwise(plan, standing.unlike, checkpoint.batch_in_doubt())
+        raise failures.planned_otherwise(plan, standing.unlike, standing.planned)
+
+
+def _planned_as_now(
+    plan: Plan, checkpoint: Checkpoint, standing: Standing, options: Options
+) -> Standing:
+    """Have a batch that is not written be planned as the file says now.
+
+    Another copy, or a worker, may have written it since that was seen, until it is fenced.
+    """
+    if not any(options):
+        _fence(plan)
+        standing = standing_of(plan, checkpoint, checkpoint.query(), options)
+        _require_one_history(plan, standing)
+    Decisions(checkpoint).pin(plan.pinned())
+    return standing
 
 
 def _fence(plan: Plan) -> None:

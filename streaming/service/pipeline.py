@@ -15,6 +15,7 @@ from streaming.disciplines.plan import Plan
 from streaming.errors import SequencerError
 from streaming.kafka import limits, topics
 from streaming.kafka.registry import Registry
+from streaming.service import planning
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.histories import settle_alone
 from streaming.service.log_lines import WAITING_MAX, say_waiting
@@ -169,7 +170,7 @@ class Pipeline:
         settings = self.config.pipelines[self.name]
         wanted = self._identity()
         wishes = () if self.config.service.shards else ("shards",)
-        identity = self.checkpoint.pin(wanted, wishes)
+        identity = planning.pinned(self.session, self.checkpoint, wanted, wishes)
         for key, part in self.discipline.fixed.items():
             if not part.remedy and identity.own[key] != wanted.own[key]:
                 self.say(

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Container, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from streaming.config import Config
 from streaming.config.tables import SHARDS_MAX
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import Headers, Plan
-from streaming.errors import ConfigError
+from streaming.errors import ConfigError, StorageUnavailable
 from streaming.kafka import client_settings
 from streaming.kafka.choice import own_settings
 from streaming.logs import count
 from streaming.service.checkpoint import Checkpoint, Identity
-from streaming.service.decisions import Decisions
+from streaming.service.decisions import PINNED, Decisions
+from streaming.spark.failures import LET_IN, as_sequencer_error
+from streaming.spark.session_access import write_new
 from streaming.storage.files import folder_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def shards(config: Config, cores: int) -> int:
@@ -31,6 +37,46 @@ def state_partitions(config: Config, cores: int) -> int:
     service = config.service
     wanted = service.state_partitions or config.spark.get("spark.sql.shuffle.partitions")
     return max(1, min(service.shards or SHARDS_MAX, int(wanted or cores)))
+
+
+def pinned(
+    session: SparkSession, checkpoint: Checkpoint, wanted: Identity, wishes: Container[str]
+) -> Identity:
+    """`Checkpoint.pin`; where several copies begin a checkpoint that has no lock, the first counts.
+
+    The others, whose requests may be late, would have its state go on with other shards.
+    """
+    if not checkpoint.lockable and checkpoint.identity() is None:
+        checkpoint.require_here()
+        checkpoint.require_whole()
+        try:
+            checkpoint.write_identity(wanted, partial(write_new, session, checkpoint.location))
+        except Exception as error:
+            if checkpoint.identity() is None:
+                raise StorageUnavailable(
+                    as_sequencer_error(error).message, "Nothing was started.", LET_IN
+                ) from error
+    return checkpoint.pin(wanted, wishes)
+
+
+def require_own(config: Config, checkpoint: Checkpoint) -> None:
+    """ConfigError where a service of another name may be at work on a checkpoint without a lock.
+
+    Kafka keeps apart copies of one name only.
+    """
+    if checkpoint.lockable:
+        return
+    name = config.service.name
+    before = Decisions(checkpoint).last().get(PINNED, {}).get("service.name", name)
+    _, holder = checkpoint.holder()
+    if before != name and holder is not None:
+        raise ConfigError(
+            f"The service {before!r} is at work on the checkpoint {checkpoint.location}, or was "
+            f"killed ({holder}, since {holder.since}); this one is {name!r}.",
+            "Nothing was started: both would deliver the same input.",
+            f"Give this one a checkpoint of its own. If the service has another name now, stop it "
+            f'under service.name = "{before}" first; if it was killed, start it so, and stop it.',
+        )
 
 
 def make_plan(

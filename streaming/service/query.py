@@ -119,6 +119,8 @@ class Carrier:
         crash_point("1-2")
         try:
             self.hold(batch)
+            if self.claim is not None:
+                self.decisions.keep(batch)
             self.checkpoint.sync_logs()
             clear(self.plan.large_rows)  # what late tasks of a batch that failed have left since
             self._write(frame, batch)
@@ -126,24 +128,26 @@ class Carrier:
         except StopRequested:
             raise
         except Exception as failure:  # noqa: BLE001  (kept, and distinguished by the service)
-            self.failure = self._judged(failure)
+            self.failure = self._judged(failure, batch)
         finally:
             clear(self.plan.large_rows)
         if self.failure is not None:
             raise BatchFailed(batch)
         crash_point("5-6")
 
-    def _judged(self, failure: Exception) -> Exception:
+    def _judged(self, failure: Exception, batch: int) -> Exception:
         """A failure that passes where the copy that held the checkpoint wrote on for a while.
 
         What it found of the batch since this query read the decisions is there for the next start.
+        Fenced where another copy holds it now, and wrote what this one did not plan.
         """
         is_behind = isinstance(as_sequencer_error(failure), CheckpointBehind)
         if not is_behind or self.claim is None:
             return failure
         try:
+            self.hold(batch)
             is_alone = self.decisions.are_kept()
-        except SequencerError as error:  # nobody knows, as the checkpoint cannot be read now
+        except SequencerError as error:  # fenced, or nobody can ask now
             return error
         return failure if is_alone else failures.found_meanwhile(self.plan)
 

@@ -17,7 +17,7 @@ from streaming.service.marks import END_SECONDS_MAX
 from streaming.service.metrics import served
 from streaming.service.metrics.health import Health
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
-from streaming.service.planning import state_partitions
+from streaming.service.planning import require_own, state_partitions
 from streaming.service.restarts import Restarts
 from streaming.spark import preflight
 from streaming.spark.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
@@ -104,6 +104,7 @@ class Service:
             say(line)
         master = self.config.spark.get("spark.master", DEFAULT_MASTER)
         for checkpoint in checkpoints:
+            require_own(self.config, checkpoint)
             checkpoint.claim()
             self.claimed.append(checkpoint)
         with served(self.config, self.health, self.stopping):

@@ -38,8 +38,9 @@ class Standing:
     last, but for the one that this was moved from. ``interrupted``: those in which a run found
     records that Kafka refuses, of which the checkpoint does not know. ``may_be_written``: whether
     some of the batch in doubt is. ``unlike``: what it was planned with, by its key, where the file
-    says otherwise now and some of it may be written. ``is_remembered``: Kafka has progress of some.
-    ``incarnations_ms``: no incarnation that was given is larger, as far as Kafka's progress says.
+    says otherwise now and some of it may be written; ``planned``: its number then.
+    ``is_remembered``: Kafka has progress of some. ``incarnations_ms``: no incarnation that was
+    given is larger, as far as Kafka's progress says.
     """
 
     behind: dict[int, int] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Standing:
     interrupted: list[int] = field(default_factory=list)
     may_be_written: bool = False
     unlike: dict[str, str] = field(default_factory=dict)
+    planned: int = -1
     is_remembered: bool = False
     incarnations_ms: int = 0
 
@@ -63,7 +65,8 @@ def standing_of(plan: Plan, checkpoint: Checkpoint, query: str, options: Options
     writes.
     """
     _require_topics(plan, checkpoint)
-    unlike = unlike_now(plan, checkpoint)
+    decisions = Decisions(checkpoint)
+    unlike = unlike_now(plan, decisions)
     if plan.delivery != "exactly-once":
         return Standing(may_be_written=True)
     is_lost = options.lost_input and checkpoint.batch_in_doubt() >= 0
@@ -74,7 +77,7 @@ def standing_of(plan: Plan, checkpoint: Checkpoint, query: str, options: Options
     standing.may_be_written = bool(standing.begun or standing.written or standing.unknown)
     # Under another name there is other progress, or none.
     if standing.may_be_written or unlike.keys() & NAMES:
-        standing.unlike = unlike
+        standing.unlike, standing.planned = unlike, decisions.planned
     return standing
 
 
@@ -158,9 +161,9 @@ def is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
     return progress.refusing_runs <= refusing_runs(found)
 
 
-def unlike_now(plan: Plan, checkpoint: Checkpoint) -> dict[str, str]:
+def unlike_now(plan: Plan, decisions: Decisions) -> dict[str, str]:
     """Return what the batch in doubt was planned with, by its key, and the file says otherwise."""
-    now, before = plan.pinned(), Decisions(checkpoint).pinned()
+    now, before = plan.pinned(), decisions.pinned()
     return {key: value for key, value in before.items() if now.get(key) != value}
 
 

@@ -50,6 +50,12 @@ DAMAGED = re.compile(
 )
 """Spark's messages about a file of its logs or its state."""
 
+WRITTEN_TWICE = (
+    "CONCURRENT_STREAM_LOG_UPDATE",
+    "Multiple streaming queries are concurrently using",
+)
+"""Spark's messages where a file of its logs, or the query's name, is there already."""
+
 UNWRITTEN = re.compile(r"Writing Object on (\S+): (.*)")
 """S3's client about an object that the store did not take."""
 
@@ -98,8 +104,9 @@ def _spark_error(text: str) -> SequencerError:
     """Return an error of Spark itself, or of Python code that is not ours, as a SequencerError."""
     if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "failOnDataLoss" in text:
         return InputLost(*INPUT_LOST)
-    if "CONCURRENT_STREAM_LOG_UPDATE" in text:
-        return SequencerError("Another copy of this service wrote the checkpoint's log.")
+    if any(words in text for words in WRITTEN_TWICE):
+        what = "Another copy of this service wrote the checkpoint's log."
+        return StorageUnavailable(what, REPEATED)
     if file := DAMAGED.search(text):
         return StorageUnavailable(f"{file[1]} is damaged or missing.", REPEATED, RESTORE)
     if refused := UNWRITTEN.search(text):

@@ -67,6 +67,7 @@ class Jvm:
         self._archive = archive
         self._server = server
         self._gateway: Any = None
+        self._is_closed = False
         self._scratch = scratch
         self._address = scratch.folder / "address"
         self._secrets = scratch.folder / "secrets"
@@ -140,8 +141,12 @@ class Jvm:
     ) -> None:
         """End the JVM, by force if it does not end by itself.
 
-        Raises JobFailed if it had ended before, which is then the cause of ``value``.
+        Raises JobFailed if it had ended before, which is then the cause of ``value``. Does nothing
+        the second time: the early start and the session each have a block of their own.
         """
+        if self._is_closed:
+            return
+        self._is_closed = True
         known = not isinstance(value, Exception) or isinstance(value, SequencerError)
         status = None if known else self._ended()
         if self._gateway is not None:

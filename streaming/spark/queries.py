@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.java_gateway import ensure_callback_server_started
 
+from streaming.spark.failures import as_sequencer_error
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
@@ -121,7 +123,8 @@ def start(
 ) -> StreamingQuery:
     """Start a query, which passes each batch to ``run_batch``.
 
-    A batch begins when the previous one is done and a source has new data.
+    A batch begins when the previous one is done and a source has new data. Raises SequencerError:
+    StorageUnavailable where the query's name cannot be written, say, or another copy wrote it.
     """
     writer = (
         frame.writeStream.queryName(name)
@@ -134,7 +137,10 @@ def start(
     ensure_callback_server_started(gateway)
     helper = getattr(gateway.jvm, SINKS + "PythonForeachBatchHelper")
     helper.callForeachBatch(writer._jwrite, BatchRunner(spark, run_batch))  # noqa: SLF001
-    return writer.start()
+    try:
+        return writer.start()
+    except Exception as error:
+        raise as_sequencer_error(error) from error
 
 
 class BatchRunner:

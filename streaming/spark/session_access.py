@@ -44,3 +44,19 @@ def remove_folder(context: Any, location: str) -> None:
     """Remove a folder, with what is in it, through Hadoop's file system."""
     path = context._jvm.org.apache.hadoop.fs.Path(location)  # noqa: SLF001
     path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)  # noqa: FBT003, SLF001
+
+
+def write_new(session: SparkSession, location: str, name: str, content: bytes) -> None:
+    """Write a file to a checkpoint as Spark writes its logs; an error of Java's where it is there.
+
+    Of several that write it at once one does, whatever the storage (`S3Files.java`).
+    """
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001
+    folder = jvm.org.apache.hadoop.fs.Path(location)
+    hadoop = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+    checkpointing = jvm.org.apache.spark.sql.execution.streaming.checkpointing
+    files = checkpointing.CheckpointFileManager.create(folder, hadoop)
+    files.mkdirs(folder)
+    stream = files.createAtomic(jvm.org.apache.hadoop.fs.Path(folder, name), False)  # noqa: FBT003
+    stream.write(content)
+    stream.close()

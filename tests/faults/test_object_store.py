@@ -139,6 +139,42 @@ def test_the_namenode_goes_away_and_comes_back(storage, traffic):
     traffic.judge()
 
 
+IDENTIFIED = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from streaming.config import load_config
+from streaming.service import planning
+from streaming.service.checkpoint import Checkpoint, Identity
+from streaming.spark.session import spark_session
+
+config = load_config(Path(sys.argv[1]))
+first = Identity("multicast", 4, 2, ["in"], {"order": "batch"})
+write_new = planning.write_new
+
+def late(session, *file):
+    write_new(session, *file)
+    planning.write_new = write_new
+    assert planning.pinned(session, checkpoint, replace(first, shards=9), ["shards"]) == first
+    write_new(session, *file)
+
+with spark_session(config) as session:
+    planning.write_new = late
+    checkpoint = Checkpoint.of(config, "p")
+    assert planning.pinned(session, checkpoint, first, []) == first
+    assert checkpoint.identity() == first
+    print("the first counts")
+"""
+
+
+def test_of_two_copies_that_begin_at_once_the_first_says_how_many_shards(storage, tmp_path):
+    config = write_config(tmp_path, "localhost:9", {"p": {}}, checkpoint=storage.uri("first"))
+    run_on(config, {**LOCAL, **storage.spark()})
+    words = [sys.executable, "-c", IDENTIFIED, config]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert "the first counts" in ended.stdout, ended.stderr[-2000:]
+
+
 LATE = """
 import sys
 from pathlib import Path

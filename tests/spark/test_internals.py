@@ -13,6 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from streaming.spark.failures import WRITTEN_TWICE
 from streaming.spark.queries import OPERATOR, QUERY_ID, SINKS, WORKING, BatchRunner
 from streaming.spark.session import LOCAL_CHECKPOINT, STATE_STORE
 from streaming.spark.stream import Stream
@@ -150,7 +151,7 @@ JAVA_TEXTS = {
 }
 """What must stand in classes: what their queries and errors say, which we read."""
 
-CONDITIONS = ["CANNOT_LOAD_STATE_STORE", "CONCURRENT_STREAM_LOG_UPDATE", "streaming state file of "]
+CONDITIONS = ["CANNOT_LOAD_STATE_STORE", "streaming state file of ", *WRITTEN_TWICE]
 
 
 def named(text):

@@ -333,3 +333,44 @@ def test_a_topic_that_is_read_no_more_is_named(checkpoint):
     plan.reads = ("in.2", "commands")
     with pytest.raises(ConfigError, match="has read in, which is none of its topics"):
         standing._require_topics(plan, checkpoint)
+
+
+@pytest.mark.parametrize("until", ["is taken", "is begun and taken", "is fenced"])
+def test_what_is_written_until_a_start_has_the_checkpoint_counts(checkpoint, monkeypatch, until):
+    """Another copy is at work on an object store, or a worker has outlived its driver."""
+    before, now = {"label": "header('label')"}, {"label": "key"}
+    Decisions(checkpoint).standing(0, {**RULES, PINNED: before})
+    written = BatchProgress(1, "q", Decisions(checkpoint).planned_digest(), read=3)
+    kept = {n: (0, BatchProgress(0, "q", NOTHING).to_text()) for n in range(2)}
+    late = {0: (1, written.to_text())}
+    with_producers(monkeypatch, kept, set())
+    metadata = Path(checkpoint.location, "metadata")
+    monkeypatch.setattr(Producer, "late", {})
+    if until == "is begun and taken":
+        metadata.unlink()
+
+    def hold():
+        metadata.write_text(LOGS["metadata"])
+        (Producer.late if until == "is fenced" else kept).update(late)
+
+    def settle(plan):
+        how = {"accept_repeats": False, "hold": hold}
+        return histories.settle(plan, checkpoint, lambda *_, **__: None, **how)
+
+    with pytest.raises(ConfigError, match="batch 1 was planned"):
+        settle(plan_of(1, pinned=lambda: now))
+    assert Decisions(checkpoint).pinned() == before
+    assert settle(plan_of(1, pinned=lambda: before))
+
+
+def test_a_batch_that_another_copy_finishes_meanwhile_is_named(checkpoint, monkeypatch):
+    class Progressing(dict):
+        def get(self, *key):
+            Path(checkpoint.location, "commits", "1").write_text("v1\n{}")
+            return super().get(*key)
+
+    Decisions(checkpoint).standing(0, {**RULES, PINNED: {"events": "events"}})
+    with_producers(monkeypatch, Progressing(), set())
+    plan = plan_of(0, pinned=lambda: {"events": "others"})
+    with pytest.raises(ConfigError, match="when batch 1 was planned"):
+        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)

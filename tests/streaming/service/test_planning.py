@@ -1,14 +1,17 @@
 """From what users write and what a checkpoint pinned to what workers know."""
 
 import pickle
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
-from streaming.errors import ConfigError
+from streaming.errors import ConfigError, StorageUnavailable
+from streaming.service import planning
 from streaming.service.checkpoint import Checkpoint, Identity
-from streaming.service.decisions import Decisions
+from streaming.service.decisions import PINNED, Decisions
 from streaming.service.planning import kept_partitions, make_plan, shards, state_partitions
 
 GROUPS = {"G0": ["A", "B"], "G1": ["B", "C"]}
@@ -90,3 +93,56 @@ def test_an_output_that_was_made_again_smaller_stops_a_start_while_a_batch_is_in
     assert kept_partitions(checkpoint, {"out": 6, "events": 1}, print)["out"] == 6
     (tmp_path / "p" / "commits" / "0").write_text("v1")
     assert kept_partitions(checkpoint, {"out": 1, "events": 1}, print)["out"] == 1, "none is"
+
+
+class WithoutLock(Checkpoint):
+    """In a folder, as if it lay in an object store."""
+
+    lockable = False
+
+
+@pytest.mark.parametrize("first", ["another copy", "this one", "nobody"])
+def test_of_copies_that_begin_a_checkpoint_the_first_says_what_it_is(tmp_path, monkeypatch, first):
+    """A late request of the second would give the state of the first other shards."""
+    checkpoint = WithoutLock(str(tmp_path), "p")
+    own = {"labels": {"kind": "linear"}, "channel": "key"}
+    wanted, other = (Identity("channel", shards, 2, ["in"], own) for shards in (4, 16))
+
+    def write_new(_session, location, name, content):
+        if first == "another copy":
+            checkpoint.write_identity(other)
+        if first != "this one":
+            raise RuntimeError("Writing Object on p/identity.json: it does not take it")
+        Path(location).mkdir()
+        Path(location, name).write_bytes(content)
+
+    monkeypatch.setattr(planning, "write_new", write_new)
+    if first == "nobody":
+        with pytest.raises(StorageUnavailable, match="did not take"):
+            planning.pinned(None, checkpoint, wanted, ("shards",))
+        return
+    shards = 16 if first == "another copy" else 4
+    assert planning.pinned(None, checkpoint, wanted, ("shards",)).shards == shards
+    assert checkpoint.identity() == replace(wanted, shards=shards)
+    if first == "another copy":
+        with pytest.raises(ConfigError, match="shards is 4, but the checkpoint"):
+            planning.pinned(None, checkpoint, wanted, ())
+
+
+def test_a_service_of_another_name_takes_no_checkpoint_without_a_lock(tmp_path):
+    """Kafka keeps apart copies of one name: each of the two would deliver what the other plans."""
+
+    def config(name):
+        tables = {"service": {"name": name}, "pipelines": {"p": {"discipline": "channel"}}}
+        return parse_config(tables, {}, "c.toml")
+
+    first, second = (WithoutLock(str(tmp_path), "p") for _ in range(2))
+    planning.require_own(config("a"), first)
+    first.claim()
+    Decisions(first).standing(0, {PINNED: {"service.name": "a"}})
+    planning.require_own(config("a"), second)
+    with pytest.raises(ConfigError, match="The service 'a' is at work"):
+        planning.require_own(config("b"), second)
+    planning.require_own(config("b"), Checkpoint(str(tmp_path), "p"))
+    first.release()
+    planning.require_own(config("b"), second)

@@ -25,6 +25,7 @@ from streaming.service.decisions import CHANGED, Decisions
 from streaming.service.planning import make_plan
 from streaming.service.progress import Progress
 from streaming.service.query import BatchFailed, Carrier
+from streaming.sink import failures
 from streaming.sink.sink import Report, Written
 from streaming.spark.failures import as_sequencer_error
 from tests.checkpoints import MemoryCheckpoint
@@ -169,6 +170,39 @@ def test_a_checkpoint_that_does_not_answer_says_nothing_of_another_copy(monkeypa
     with pytest.raises(BatchFailed):
         mine(None, 4)
     assert isinstance(mine.failure, StorageUnavailable)
+
+
+def test_who_finds_what_its_successor_wrote_does_not_take_it_for_a_restored_checkpoint(monkeypatch):
+    """Its state was written late; the other went on meanwhile."""
+    renewals = iter([None, failures.fenced()])
+
+    def renew(_batch):
+        if (error := next(renewals)) is not None:
+            raise error
+
+    def write(*_batch):
+        raise CheckpointBehind("Older than its output.")
+
+    mine = carrier(claim=SimpleNamespace(renew=renew))
+    monkeypatch.setattr(mine, "_write", write)
+    mine.begin("q")
+    with pytest.raises(BatchFailed):
+        mine(None, 4)
+    assert isinstance(mine.failure, Fenced)
+
+
+@pytest.mark.parametrize("planned", [4, 5])
+def test_what_its_predecessor_writes_late_does_not_replace_what_is_decided(monkeypatch, planned):
+    """A start would repeat a batch by other rules than those by which some of it is written."""
+    mine = carrier(claim=SimpleNamespace(renew=lambda _batch: None))
+    monkeypatch.setattr(mine, "_write", lambda *_batch: None)
+    mine.begin("q")
+    mine.decisions.planned = planned
+    mine.decisions.standing(3, {"gap": "skip"})
+    kept = mine.checkpoint.decisions()
+    mine.checkpoint.write_decisions({"found": [4, "", {FINDING: [[]]}]})
+    mine(None, 5)
+    assert (mine.checkpoint.decisions() == kept) == (planned == 4)
 
 
 def test_schemas_that_are_forgotten_are_no_work_of_another_copy():

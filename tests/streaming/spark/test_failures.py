@@ -14,7 +14,7 @@ from streaming.errors import (
     StorageUnavailable,
 )
 from streaming.spark import failures
-from streaming.spark.failures import as_sequencer_error
+from streaming.spark.failures import WRITTEN_TWICE, as_sequencer_error
 
 REPORT = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "worker.py", line 1, in main
@@ -55,9 +55,10 @@ def test_input_that_is_gone(said):
     assert error.remedy
 
 
-def test_another_copy_on_the_checkpoint():
-    error = as_sequencer_error("[CONCURRENT_STREAM_LOG_UPDATE] …")
-    assert not isinstance(error, JobFailed), "the pipeline is started again"
+@pytest.mark.parametrize("said", WRITTEN_TWICE)
+def test_another_copy_on_the_checkpoint(said):
+    error = as_sequencer_error(f"[{said}] …")
+    assert type(error) is StorageUnavailable, "the pipeline is started again, also while it starts"
     assert "Another copy" in error.message
 
 

@@ -49,6 +49,15 @@ made = SparkContext._jvm.java.io.File.createTempFile("made", "by Spark").getPath
 assert made.startswith(os.environ["TMPDIR"]), made
 os.kill(os.getpid(), signal.SIGKILL)
 """
+FAULTY = """
+from streaming.spark.jvm import Jvm
+try:
+    with Jvm({"spark.driver.memory": "300m"}) as jvm, jvm:
+        jvm.connect()
+        raise KeyError("a fault of ours")
+except KeyError:
+    assert jvm._process.returncode is not None
+"""
 SECRET = "swordfish \"\\'= :#!ä\u20ac"
 HIDDEN = f"""
 from pathlib import Path
@@ -83,6 +92,11 @@ def test_it_serves_pyspark_ignores_sigterm_and_ends_with_the_block(folder):
     told = {**os.environ, "TMPDIR": str(folder)}
     subprocess.run([sys.executable, "-c", STARTED], check=True, timeout=240, env=told)
     assert not any(folder.iterdir())
+
+
+def test_a_fault_inside_the_blocks_of_start_and_session_is_not_the_jvm_s(folder):
+    told = {**os.environ, "TMPDIR": str(folder)}
+    subprocess.run([sys.executable, "-c", FAULTY], check=True, timeout=240, env=told)
 
 
 @pytest.mark.parametrize("variables", [{}, {"SPARK_SUBMIT_OPTS": "-Da=b"}], ids=["ours", "script"])

@@ -1,7 +1,10 @@
 """What the driver asks of a query's rows."""
 
+from unittest.mock import MagicMock
+
 import pytest
 
+from streaming.errors import StorageUnavailable
 from streaming.spark import queries
 
 PIECE = queries.ANSWER_CHARACTERS_MAX
@@ -28,3 +31,15 @@ class JavaText:
 def test_a_text_comes_in_pieces(length):
     text = ("Zürich \n" * length)[:length]
     assert queries._text(JavaText(text)) == text
+
+
+def test_a_start_for_which_another_copy_was_first_is_tried_again(monkeypatch):
+    """Both named the query of a new checkpoint: Spark says so before it has a query."""
+    monkeypatch.setattr(queries, "ensure_callback_server_started", lambda _gateway: None)
+    frame = MagicMock()
+    writer = frame.writeStream.queryName().option().outputMode().trigger()
+    writer.start.side_effect = RuntimeError(
+        "o7.start: Multiple streaming queries are concurrently using s3a://b/p/metadata."
+    )
+    with pytest.raises(StorageUnavailable, match="Another copy"):
+        queries.start(frame, "p", "s3a://b/p", print)
