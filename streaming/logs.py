@@ -90,14 +90,16 @@ def only_json() -> Iterator[None]:
     os.dup2(write, 2)
     os.close(write)
     copying = relay(os.fdopen(read, "rb"), "library")
-    with os.fdopen(kept, "w", encoding="utf-8") as _own:
-        try:
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(kept, 2)
-            copying.join(RELAY_SECONDS_MAX)  # a child that lives on keeps the pipe open
-            _own = None
+    own = _own = os.fdopen(kept, "w", encoding="utf-8")
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        copying.join(RELAY_SECONDS_MAX)  # a child that lives on keeps the pipe open
+        _own = None
+        with unless_full():
+            own.close()
 
 
 def relay(lines: Iterable[bytes], event: str) -> threading.Thread:
@@ -145,9 +147,16 @@ def _write(level: str, event: str, message: str, fields: dict[str, Any]) -> None
 def _print(line: str) -> None:
     """Write a line; it is lost where the disk is full, which must not end a service."""
     stream = _own or sys.stderr
-    try:
+    with unless_full():
         stream.write(line + "\n")  # one write: threads share it
         stream.flush()
+
+
+@contextmanager
+def unless_full() -> Iterator[None]:
+    """Pass over that lines cannot be written as the disk is full."""
+    try:
+        yield
     except OSError as error:
         if error.errno not in DISK_ERRORS:
             raise

@@ -147,7 +147,8 @@ def _status() -> int:
             if logs.in_json():
                 logs.say(error.format_message(), event="error", level="error", exit_status=WRONG)
             else:
-                error.show(file=sys.stderr)
+                with logs.unless_full():
+                    error.show(file=sys.stderr)
             return WRONG
         if not _is_of_ctrl_c(error):
             if isinstance(error, OSError) and error.errno in logs.DISK_ERRORS:
@@ -175,8 +176,9 @@ def _tell_fault() -> None:
         trace = traceback.format_exc()
         logs.say(said, event="fault", level="error", traceback=trace, exit_status=FAULT)
         return
-    traceback.print_exc()
-    print(f"sequencer: {said}", file=sys.stderr)
+    with logs.unless_full():
+        traceback.print_exc()
+        print(f"sequencer: {said}", file=sys.stderr)
 
 
 def _tell(error: SequencerError) -> None:
@@ -186,8 +188,9 @@ def _tell(error: SequencerError) -> None:
         status = error.exit_status
         logs.say(error.message, event="error", level="error", **parts, exit_status=status)
         return
-    if logging.getLogger("streaming").isEnabledFor(logging.DEBUG):
-        traceback.print_exception(error)
-    print(f"sequencer: {printable(error.message)}", file=sys.stderr)
-    for line in filter(None, (error.effect, error.remedy)):
-        print(f"  {printable(line)}", file=sys.stderr)
+    with logs.unless_full():
+        if logging.getLogger("streaming").isEnabledFor(logging.DEBUG):
+            traceback.print_exception(error)
+        print(f"sequencer: {printable(error.message)}", file=sys.stderr)
+        for line in filter(None, (error.effect, error.remedy)):
+            print(f"  {printable(line)}", file=sys.stderr)

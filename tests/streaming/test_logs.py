@@ -77,6 +77,18 @@ def test_a_full_disk_loses_lines_and_ends_nothing(form, monkeypatch):
         monkeypatch.undo()
 
 
+@pytest.mark.parametrize("form", LogFormat)
+def test_a_full_disk_does_not_end_a_clean_stop_with_a_fault(form):
+    said = "from streaming import logs\n"
+    said += f"logs.use(logs.{form})\n"
+    said += "with logs.only_json():\n    logs.say('stopped')\nprint('clean')"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", said], stdout=subprocess.PIPE, stderr=full, check=False
+        )
+    assert done.stdout == b"clean\n"
+
+
 def test_a_library_that_keeps_to_itself_is_left_so(capsys):
     quiet = logging.getLogger("a.quiet.library")
     quiet.addHandler(logging.NullHandler())

@@ -162,6 +162,15 @@ def test_standard_output_that_takes_no_more_is_no_fault_of_the_program(words):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("words", [["check", "no.toml"], ["check", "--nope"]])
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_full_disk_behind_standard_error_changes_no_exit_status(words, form):
+    command = [Path(sys.executable).with_name("sequencer"), "--log-format", form, *words]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stderr=full, timeout=SECONDS_MAX, check=False)
+    assert done.returncode == 2
+
+
 @pytest.mark.parametrize("outputs", [">&-", "2>&-", ">&- 2>&-"])
 def test_outputs_may_be_closed(outputs, config):
     words = [Path(sys.executable).with_name("sequencer"), "check", config()]
