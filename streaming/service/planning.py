@@ -10,13 +10,13 @@ from streaming.config import Config
 from streaming.config.tables import SHARDS_MAX
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import Headers, Plan
-from streaming.errors import ConfigError, StorageUnavailable
+from streaming.errors import ConfigError, SequencerError, StorageUnavailable
 from streaming.kafka import client_settings
 from streaming.kafka.choice import own_settings
 from streaming.logs import count
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.decisions import PINNED, Decisions
-from streaming.spark.failures import LET_IN, as_sequencer_error
+from streaming.spark.failures import LET_IN, errors_of_spark
 from streaming.spark.session_access import write_new
 from streaming.storage.files import folder_of
 
@@ -50,12 +50,12 @@ def pinned(
         checkpoint.require_here()
         checkpoint.require_whole()
         try:
-            checkpoint.write_identity(wanted, partial(write_new, session, checkpoint.location))
-        except Exception as error:
+            with errors_of_spark():
+                write = partial(write_new, session, checkpoint.location)
+                checkpoint.write_identity(wanted, write)
+        except SequencerError as error:
             if checkpoint.identity() is None:
-                raise StorageUnavailable(
-                    as_sequencer_error(error).message, "Nothing was started.", LET_IN
-                ) from error
+                raise StorageUnavailable(error.message, "Nothing was started.", LET_IN) from error
     return checkpoint.pin(wanted, wishes)
 
 

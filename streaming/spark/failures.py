@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from streaming import errors
@@ -98,6 +100,18 @@ def as_sequencer_error(raised: object) -> SequencerError:
         if what := pattern.search(text):
             return JobFailed(message.format(what[1]), "Nothing was written.", remedy)
     return _spark_error(text)
+
+
+@contextmanager
+def errors_of_spark() -> Iterator[None]:
+    """Raise Spark's errors as SequencerErrors; those of a JVM that has ended stay (`jvm.Jvm`)."""
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415  (a second to import)
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        raise as_sequencer_error(error) from error
 
 
 def _spark_error(text: str) -> SequencerError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.java_gateway import ensure_callback_server_started
 
-from streaming.spark.failures import as_sequencer_error
+from streaming.spark.failures import errors_of_spark
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -137,10 +137,8 @@ def start(
     ensure_callback_server_started(gateway)
     helper = getattr(gateway.jvm, SINKS + "PythonForeachBatchHelper")
     helper.callForeachBatch(writer._jwrite, BatchRunner(spark, run_batch))  # noqa: SLF001
-    try:
+    with errors_of_spark():
         return writer.start()
-    except Exception as error:
-        raise as_sequencer_error(error) from error
 
 
 class BatchRunner:

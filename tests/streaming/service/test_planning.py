@@ -3,8 +3,11 @@
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
 
 from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
@@ -112,7 +115,7 @@ def test_of_copies_that_begin_a_checkpoint_the_first_says_what_it_is(tmp_path, m
         if first == "another copy":
             checkpoint.write_identity(other)
         if first != "this one":
-            raise RuntimeError("Writing Object on p/identity.json: it does not take it")
+            raise PySparkException("Writing Object on p/identity.json: it does not take it")
         Path(location).mkdir()
         Path(location, name).write_bytes(content)
 
@@ -127,6 +130,18 @@ def test_of_copies_that_begin_a_checkpoint_the_first_says_what_it_is(tmp_path, m
     if first == "another copy":
         with pytest.raises(ConfigError, match="shards is 4, but the checkpoint"):
             planning.pinned(None, checkpoint, wanted, ())
+
+
+def test_a_jvm_that_ends_while_a_checkpoint_begins_is_no_storage_that_is_away(
+    tmp_path, monkeypatch
+):
+    """A start would be tried for ever."""
+    error = MagicMock(side_effect=Py4JNetworkError("Answer from Java side is empty"))
+    monkeypatch.setattr(planning, "write_new", error)
+    own = {"labels": {"kind": "linear"}, "channel": "key"}
+    wanted = Identity("channel", 4, 2, ["in"], own)
+    with pytest.raises(Py4JNetworkError):
+        planning.pinned(None, WithoutLock(str(tmp_path), "p"), wanted, ())
 
 
 def test_a_service_of_another_name_takes_no_checkpoint_without_a_lock(tmp_path):

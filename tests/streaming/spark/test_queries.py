@@ -3,6 +3,8 @@
 from unittest.mock import MagicMock
 
 import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
 
 from streaming.errors import StorageUnavailable
 from streaming.spark import queries
@@ -33,13 +35,22 @@ def test_a_text_comes_in_pieces(length):
     assert queries._text(JavaText(text)) == text
 
 
-def test_a_start_for_which_another_copy_was_first_is_tried_again(monkeypatch):
-    """Both named the query of a new checkpoint: Spark says so before it has a query."""
+def start(monkeypatch, error):
+    """Start a query, which Spark does not."""
     monkeypatch.setattr(queries, "ensure_callback_server_started", lambda _gateway: None)
     frame = MagicMock()
-    writer = frame.writeStream.queryName().option().outputMode().trigger()
-    writer.start.side_effect = RuntimeError(
-        "o7.start: Multiple streaming queries are concurrently using s3a://b/p/metadata."
-    )
+    frame.writeStream.queryName().option().outputMode().trigger().start.side_effect = error
+    queries.start(frame, "p", "s3a://b/p", print)
+
+
+def test_a_start_for_which_another_copy_was_first_is_tried_again(monkeypatch):
+    """Both named the query of a new checkpoint: Spark says so before it has a query."""
+    said = "Multiple streaming queries are concurrently using s3a://b/p/metadata."
     with pytest.raises(StorageUnavailable, match="Another copy"):
-        queries.start(frame, "p", "s3a://b/p", print)
+        start(monkeypatch, PySparkException(said))
+
+
+def test_a_jvm_that_ends_in_a_start_is_not_taken_for_a_query_that_stopped(monkeypatch):
+    """`Jvm` says that it ended, and how; and nobody asks it again and again."""
+    with pytest.raises(Py4JNetworkError):
+        start(monkeypatch, Py4JNetworkError("Answer from Java side is empty"))
