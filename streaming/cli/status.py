@@ -220,7 +220,8 @@ def _held_by(checkpoint: Checkpoint) -> dict[str, Any]:
     Also what such a process said last.
     """
     is_running, holder = checkpoint.holder()
-    fields = asdict(holder) if holder and is_running is not False else {}
+    shown = holder and is_running is not False
+    fields = {name: getattr(holder, name) for name in HELD_FIELDS[1:]} if shown else {}
     said = checkpoint.last_said.read()
     known = {"running": is_running, "said": None if said is None else asdict(said)}
     return dict.fromkeys(HELD_FIELDS) | known | fields

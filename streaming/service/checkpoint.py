@@ -232,15 +232,15 @@ class Checkpoint(SparkFiles):
         """Return the format of its state, which is this version's where it is new."""
         return int((self._read(IDENTITY) or {}).get(FORMAT, STATE_FORMAT))
 
-    def claim(self) -> None:
-        """Hold the checkpoint for this process, until it ends; JobFailed where another holds it.
+    def claim(self, service: str = "") -> None:
+        """Hold it for this process, of this service, until it ends; JobFailed where another does.
 
         Works on a local folder. Elsewhere Kafka keeps two copies apart (`sink.claim`), and it is
         the newer one that goes on; here it only has to answer, which is known before Spark starts.
         """
         if not self.lockable:
             self.require_here()
-            self._write_holder()
+            self._write_holder(service)
             return
         if crashes.wants("unlocked"):
             return
@@ -253,7 +253,7 @@ class Checkpoint(SparkFiles):
                 "This one did nothing; the other goes on.",
                 "Stop that one first, or give this one a name and a checkpoint of its own.",
             )
-        self._write_holder()
+        self._write_holder(service)
 
     def release(self) -> None:
         """Release the lock, if this process holds it; the process's end does that, too."""
@@ -285,8 +285,8 @@ class Checkpoint(SparkFiles):
     def _lock_path(self) -> Path:
         return Path(local_path(self.location), LOCK)
 
-    def _write_holder(self) -> None:
-        self._holder = Holder.this_process()
+    def _write_holder(self, service: str) -> None:
+        self._holder = Holder.this_process(service)
         self._write(HOLDER, asdict(self._holder))
 
     def status(self) -> dict[str, Any]:

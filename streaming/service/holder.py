@@ -25,21 +25,25 @@ TRY_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process that began to work on a checkpoint; ``since``: RFC 3339, UTC."""
+    """A process that began to work on a checkpoint; ``since``: RFC 3339, UTC.
+
+    ``service``: its `service.name`, "" where it did not say so.
+    """
 
     pid: int
     host: str
     since: str
+    service: str = ""
 
     def __str__(self) -> str:
         """Which process it is, for people."""
         return f"process {self.pid} on {self.host}"
 
     @classmethod
-    def this_process(cls) -> Holder:
-        """Return this process, as of now."""
+    def this_process(cls, service: str) -> Holder:
+        """Return this process, as of now, at work for a service of this name."""
         since = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        return cls(os.getpid(), socket.gethostname(), since)
+        return cls(os.getpid(), socket.gethostname(), since, service)
 
 
 def lock(path: Path) -> IO[str] | None:

@@ -15,7 +15,7 @@ from streaming.kafka import client_settings
 from streaming.kafka.choice import own_settings
 from streaming.logs import count
 from streaming.service.checkpoint import Checkpoint, Identity
-from streaming.service.decisions import PINNED, Decisions
+from streaming.service.decisions import Decisions
 from streaming.spark.failures import LET_IN, errors_of_spark
 from streaming.spark.session_access import write_new
 from streaming.storage.files import folder_of
@@ -66,16 +66,15 @@ def require_own(config: Config, checkpoint: Checkpoint) -> None:
     """
     if checkpoint.lockable:
         return
-    name = config.service.name
-    before = Decisions(checkpoint).last().get(PINNED, {}).get("service.name", name)
-    _, holder = checkpoint.holder()
-    if before != name and holder is not None:
+    name, (_, holder) = config.service.name, checkpoint.holder()
+    if holder is not None and holder.service not in ("", name):
+        other = holder.service
         raise ConfigError(
-            f"The service {before!r} is at work on the checkpoint {checkpoint.location}, or was "
+            f"The service {other!r} is at work on the checkpoint {checkpoint.location}, or was "
             f"killed ({holder}, since {holder.since}); this one is {name!r}.",
             "Nothing was started: both would deliver the same input.",
             f"Give this one a checkpoint of its own. If the service has another name now, stop it "
-            f'under service.name = "{before}" first; if it was killed, start it so, and stop it.',
+            f'under service.name = "{other}" first; if it was killed, start it so, and stop it.',
         )
 
 

@@ -117,7 +117,7 @@ def rescale(
         else:
             begun.append(each)
     for each in begun:
-        each.claim()
+        each.claim(config.service.name)
         each.require_here()
         each.require_whole()
         require_as_it_ran(config, each)

@@ -105,7 +105,7 @@ class Service:
         master = self.config.spark.get("spark.master", DEFAULT_MASTER)
         for checkpoint in checkpoints:
             require_own(self.config, checkpoint)
-            checkpoint.claim()
+            checkpoint.claim(self.config.service.name)
             self.claimed.append(checkpoint)
         with served(self.config, self.health, self.stopping):
             ready = self.kafka.insist(self._prepare_topics)

@@ -153,11 +153,23 @@ def test_a_service_of_another_name_takes_no_checkpoint_without_a_lock(tmp_path):
 
     first, second = (WithoutLock(str(tmp_path), "p") for _ in range(2))
     planning.require_own(config("a"), first)
-    first.claim()
-    Decisions(first).standing(0, {PINNED: {"service.name": "a"}})
+    first.claim("a")  # it may wait for Kafka before its first batch
     planning.require_own(config("a"), second)
     with pytest.raises(ConfigError, match="The service 'a' is at work"):
         planning.require_own(config("b"), second)
     planning.require_own(config("b"), Checkpoint(str(tmp_path), "p"))
     first.release()
     planning.require_own(config("b"), second)
+
+
+def test_who_was_killed_before_its_first_batch_under_another_name_starts_again(tmp_path):
+    """What the last batch was planned with does not say who is at work now."""
+    tables = {"service": {"name": "b"}, "pipelines": {"p": {"discipline": "channel"}}}
+    config = parse_config(tables, {}, "c.toml")
+    killed, again = (WithoutLock(str(tmp_path), "p") for _ in range(2))
+    Decisions(killed).standing(0, {PINNED: {"service.name": "a"}})
+    killed.claim("b")
+    planning.require_own(config, again)
+    tables["service"]["name"] = "a"
+    with pytest.raises(ConfigError, match="The service 'b' is at work"):
+        planning.require_own(parse_config(tables, {}, "c.toml"), again)
