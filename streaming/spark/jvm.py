@@ -142,11 +142,10 @@ class Jvm:
         """End the JVM, by force if it does not end by itself.
 
         Raises JobFailed if it had ended before, which is then the cause of ``value``. Does nothing
-        the second time: the early start and the session each have a block of their own.
+        once it is done: the early start and the session each have a block of their own.
         """
         if self._is_closed:
             return
-        self._is_closed = True
         known = not isinstance(value, Exception) or isinstance(value, SequencerError)
         status = None if known else self._ended()
         if self._gateway is not None:
@@ -160,6 +159,7 @@ class Jvm:
         if self._server is not None:
             self._server.close()
         self._scratch.close()
+        self._is_closed = True
         if status is not None:
             how = f"by signal {-status}" if status < 0 else f"with status {status}"
             raise JobFailed(

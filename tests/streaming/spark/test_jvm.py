@@ -58,6 +58,24 @@ try:
 except KeyError:
     assert jvm._process.returncode is not None
 """
+INTERRUPTED = """
+from streaming.spark.jvm import Jvm
+
+class Interrupted(Jvm):
+    ends = 0
+
+    def _end(self):
+        self.ends += 1
+        if self.ends == 1:
+            raise KeyboardInterrupt
+        super()._end()
+
+try:
+    with Interrupted({"spark.driver.memory": "300m"}) as jvm, jvm:
+        jvm.connect()
+except KeyboardInterrupt:
+    assert jvm._process.returncode is not None
+"""
 SECRET = "swordfish \"\\'= :#!ä\u20ac"
 HIDDEN = f"""
 from pathlib import Path
@@ -97,6 +115,12 @@ def test_it_serves_pyspark_ignores_sigterm_and_ends_with_the_block(folder):
 def test_a_fault_inside_the_blocks_of_start_and_session_is_not_the_jvm_s(folder):
     told = {**os.environ, "TMPDIR": str(folder)}
     subprocess.run([sys.executable, "-c", FAULTY], check=True, timeout=240, env=told)
+
+
+def test_an_end_that_ctrl_c_interrupts_is_taken_up_again(folder):
+    told = {**os.environ, "TMPDIR": str(folder)}
+    subprocess.run([sys.executable, "-c", INTERRUPTED], check=True, timeout=240, env=told)
+    assert not any(folder.iterdir())
 
 
 @pytest.mark.parametrize("variables", [{}, {"SPARK_SUBMIT_OPTS": "-Da=b"}], ids=["ours", "script"])
