@@ -180,9 +180,9 @@ def serve(answers: io.TextIOBase) -> None:
     claim = Checkpoint.claim
     claimed: list[Checkpoint] = []
 
-    def claim_and_note(checkpoint: Checkpoint) -> None:
+    def claim_and_note(checkpoint: Checkpoint, service: str) -> None:
         claimed.append(checkpoint)
-        claim(checkpoint)
+        claim(checkpoint, service)
 
     Checkpoint.claim = claim_and_note
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # commands have handlers of their own
