@@ -14,9 +14,9 @@ from streaming.errors import ConfigError, SequencerError, StorageUnavailable
 from streaming.kafka import client_settings
 from streaming.kafka.choice import own_settings
 from streaming.logs import count
-from streaming.service.checkpoint import Checkpoint, Identity
+from streaming.service.checkpoint import IDENTITY, Checkpoint, Identity
 from streaming.service.decisions import Decisions
-from streaming.spark.failures import LET_IN, errors_of_spark
+from streaming.spark.failures import LET_IN, cause_in, errors_of_spark
 from streaming.spark.session_access import write_new
 from streaming.storage.files import folder_of
 
@@ -55,7 +55,12 @@ def pinned(
                 checkpoint.write_identity(wanted, write)
         except SequencerError as error:
             if checkpoint.identity() is None:
-                raise StorageUnavailable(error.message, "Nothing was started.", LET_IN) from error
+                raise StorageUnavailable(
+                    f"The checkpoint's storage did not take {checkpoint.location}/{IDENTITY}: "
+                    f"{cause_in(str(error.__cause__))}.",
+                    "Nothing was started.",
+                    LET_IN,
+                ) from error
     return checkpoint.pin(wanted, wishes)
 
 

@@ -126,10 +126,17 @@ def _spark_error(text: str) -> SequencerError:
     if refused := UNWRITTEN.search(text):
         what = f"The checkpoint's storage did not take {refused[1]}: {refused[2][:300]}."
         return StorageUnavailable(what, REPEATED, LET_IN)
-    lines = [line for line in text.splitlines() if line.strip()] or ["unknown"]
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    cause = (TRACEBACK.findall(text) or causes or lines[:1])[-1][:400]
+    cause = cause_in(text)
     if "CANNOT_LOAD_STATE_STORE" in text:
         what = f"A file of the checkpoint's state cannot be read: {cause}."
         return StorageUnavailable(what, REPEATED, RESTORE)
     return SequencerError(f"The query stopped: {cause}.")
+
+
+def cause_in(text: str) -> str:
+    """Return the line of an error of Spark's, with or without its stack trace, that says why."""
+    lines = [line for line in text.splitlines() if line.strip()] or ["unknown"]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    # "An error occurred while calling o7.start." stands above an exception without a cause.
+    raised = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    return (TRACEBACK.findall(text) or causes or raised or lines[:1])[-1][:400]

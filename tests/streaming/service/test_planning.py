@@ -98,6 +98,12 @@ def test_an_output_that_was_made_again_smaller_stops_a_start_while_a_batch_is_in
     assert kept_partitions(checkpoint, {"out": 1, "events": 1}, print)["out"] == 1, "none is"
 
 
+REFUSED = """An error occurred while calling o9.createAtomic.
+: java.io.IOException: Mkdirs failed
+\tat org.apache.hadoop.fs.Files.create(Files.java:1)
+"""
+
+
 class WithoutLock(Checkpoint):
     """In a folder, as if it lay in an object store."""
 
@@ -115,13 +121,16 @@ def test_of_copies_that_begin_a_checkpoint_the_first_says_what_it_is(tmp_path, m
         if first == "another copy":
             checkpoint.write_identity(other)
         if first != "this one":
-            raise PySparkException("Writing Object on p/identity.json: it does not take it")
+            raise PySparkException(REFUSED)
         Path(location).mkdir()
         Path(location, name).write_bytes(content)
 
     monkeypatch.setattr(planning, "write_new", write_new)
     if first == "nobody":
-        with pytest.raises(StorageUnavailable, match="did not take"):
+        with pytest.raises(
+            StorageUnavailable,
+            match=r"take .*p/identity\.json: java.io.IOException: Mkdirs failed\. Nothing was started",
+        ):
             planning.pinned(None, checkpoint, wanted, ("shards",))
         return
     shards = 16 if first == "another copy" else 4

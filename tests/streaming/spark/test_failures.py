@@ -138,3 +138,8 @@ def test_pyspark_writes_no_stack_trace_of_what_it_raises(kind, capfd):
     failures.hush()
     AnalysisException("no column foo", "UNRESOLVED", {}, contexts=[context])._log_exception()
     assert capfd.readouterr() == ("", "")
+
+
+def test_an_exception_without_a_cause_says_what_it_is():
+    said = "An error occurred while calling o7.start.\n: java.io.IOException: No\n\tat a.B(C.java)"
+    assert as_sequencer_error(said).message == "The query stopped: java.io.IOException: No."
