@@ -76,7 +76,8 @@ class Parts:
     def __init__(self, writer: PartitionWriter, context: BatchContext) -> None:
         self.transactions = 0
         self.latency_ms: list[int] = []
-        self._writer, self._plan, self._context = writer, writer.plan, context
+        self._writer, self._context = writer, context
+        self._plan = writer.plan.under(context.decisions)
         self._earlier = writer.part or Part(forgotten=writer.forgotten)
         self._whole, self._total = self._earlier.whole, self._earlier.total
         self._cut = dict(self._earlier.cut)
@@ -197,13 +198,22 @@ class Parts:
             room = (self._plan.part_records_max - self._new, self._plan.part_bytes_max - self._size)
             rows, size = rows_within(unit, *room)
             unit = unit.slice(0, rows)
-        _produce(self._writer, topic, unit)
+        self._produce(topic, unit)
         self._new += rows
         self._size += size
         self._records += rows
         self._total += rows
         self._last = (topic, unit, rows)
         return rows
+
+    def _produce(self, topic: str, table: pa.Table) -> None:
+        """Write a table (see `streaming.arrow.output`) to a topic."""
+        writer = self._writer
+        if is_encoded(table):
+            writer.producer.put(topic, batches_of(table))
+            return
+        partitions = partitions_in(table, partial(writer.partitions, topic))
+        writer.producer.write(topic, table, partitions, headers_in(table, self._plan.headers))
 
     def _end_part(self) -> None:
         if self._last is not None:
@@ -241,15 +251,6 @@ def _looks(topic: str, unit: pa.Table, rows: int) -> tuple[int, ...]:
 
 def _checksum(text: str) -> int:
     return int(google_crc32c.value(text.encode()))
-
-
-def _produce(writer: PartitionWriter, topic: str, table: pa.Table) -> None:
-    """Write a table (see `streaming.arrow.output`) to a topic."""
-    if is_encoded(table):
-        writer.producer.put(topic, batches_of(table))
-        return
-    partitions = partitions_in(table, partial(writer.partitions, topic))
-    writer.producer.write(topic, table, partitions, headers_in(table, writer.plan.headers))
 
 
 def _stamps(table: pa.Table) -> NDArray[np.int64]:

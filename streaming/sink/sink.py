@@ -151,15 +151,16 @@ class Sink:
             except RecordsRefused as error:
                 while _next_output(rows, totals) is not None:
                     pass
-                findings = self._found(error.refusals)
+                findings = self._found(error.refusals, context)
                 return Report(
                     partition, wrote=False, written=written, totals=totals, refused=findings
                 )
         return Report(partition, first is not None, written, totals, answers=answers)
 
-    def _found(self, refusals: list[Refusal]) -> list[Found]:
+    def _found(self, refusals: list[Refusal], context: BatchContext) -> list[Found]:
         """Return refused records as findings; KafkaUnavailable where one cannot be rejected."""
-        findings = [found(each, self.plan) for each in refusals]
+        plan = self.plan.under(context.decisions)
+        findings = [found(each, plan) for each in refusals]
         beyond = [each for each, finding in zip(refusals, findings, strict=True) if not finding]
         if beyond:
             raise failures.refused(beyond, self.plan)

@@ -10,7 +10,7 @@ import pytest
 from streaming.arrow.histograms import BOUNDS, LATENCY_MS
 from streaming.arrow.ipc import from_ipc, to_ipc
 from streaming.arrow.schemas import HEADERS
-from streaming.disciplines.plan import BatchContext, Plan
+from streaming.disciplines.plan import BatchContext, Headers, Plan
 from streaming.errors import CheckpointBehind, KafkaUnavailable, ProgressMissing, SequencerError
 from streaming.sink import producer, writer
 from streaming.sink.progress import BatchProgress
@@ -125,12 +125,23 @@ def test_nothing_to_write_begins_nothing(plan):
     assert run(plan, [], BatchContext("q", 0, False)) is None
 
 
+def test_headers_are_named_as_the_batch_decided(plan, broker):
+    """Some of a repeated batch may be written; the writer is kept for the next one."""
+    plan = replace(plan, headers=Headers("new-"))
+    for batch, prefix in enumerate(["old-", "new-"]):
+        wrote = {PARTITION: batch - 1}
+        context = BatchContext("q", batch, wrote=wrote, decisions={"header_prefix": prefix})
+        run(plan, [row(3, plan.output, batch, 1, totals="{}")], context)
+    names = [[name for name, _ in each.headers] for each in read_all(broker.bootstrap, plan.output)]
+    assert names == [["old-sequence", "old-key"], ["new-sequence", "new-key"]]
+
+
 def test_progress_that_kafka_forgot_stops_the_batch(plan, broker):
     rows = [
         row(3, plan.output, 0, 5, totals="{}"),
         row(4, plan.output, 5, 5, totals="{}", wrote_before=True),
     ]
-    with pytest.raises(ProgressMissing):
+    with pytest.raises(ProgressMissing, match='begun with delivery = "at-least-once"'):
         run(plan, rows, BatchContext("q", 7, True))
     assert read_all(broker.bootstrap, plan.output) == []
     run(plan, [row(3, plan.output, 0, 5, totals="{}")], BatchContext("q", 7, True))
