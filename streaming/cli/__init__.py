@@ -126,7 +126,7 @@ def main() -> None:
     try:
         sys.stderr.flush()
     except OSError:  # its disk is full; Python would try again, and end with 120
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        end_output(sys.stderr)
     sys.exit(status)
 
 

@@ -6,7 +6,7 @@ import base64
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -55,12 +55,13 @@ def no_topic(names: list[str]) -> ConfigError:
     )
 
 
-def end_output() -> None:
-    """Let nothing more go to standard output, whose reader has enough: `sequencer tail … | head`.
+def end_output(stream: IO[str] | None = None) -> None:
+    """Let nothing more go to a stream, by default standard output.
 
-    Python would flush what is left at its end, and complain.
+    Its reader has enough (`sequencer tail … | head`), or its disk is full. Python would flush what
+    is left at its end, and complain.
     """
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
 
 
 def to_json(data: bytes | None) -> Any:
