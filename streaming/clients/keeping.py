@@ -26,7 +26,10 @@ UNSENT_MAX = 100_000
 
 @dataclass(slots=True, eq=False)
 class Sent:
-    """A message as it was sent; ``in_flight`` until Kafka has answered."""
+    """A message as it was sent; ``in_flight`` until Kafka has answered.
+
+    ``is_doubtful``: Kafka refused the record batch that it was in, perhaps for other messages.
+    """
 
     channel: bytes
     number: int
@@ -34,7 +37,7 @@ class Sent:
     headers: list[Header]
     timestamp: int
     in_flight: bool = True
-    refused: bool = False
+    is_doubtful: bool = False
 
     @property
     def size(self) -> int:
@@ -62,10 +65,7 @@ class Kept:
         return len(self._messages)
 
     def keep(self, sent: Sent) -> None:
-        """Keep a message behind those before it; one that Kafka refused counts as never sent."""
-        if sent.refused:
-            self.skip(sent.channel, sent.number, sent.number + 1)
-            return
+        """Keep a message behind those before it."""
         self._messages[sent.channel, sent.number] = sent
         numbers = self._numbers.setdefault(sent.channel, deque())
         numbers.append(sent.number)
@@ -79,7 +79,6 @@ class Kept:
 
     def drop(self, sent: Sent) -> None:
         """Kafka refused a message for good: it counts as never sent."""
-        sent.refused = True
         if self._messages.get((sent.channel, sent.number)) is sent:
             self._numbers[sent.channel].remove(sent.number)
             self._forget(sent.channel, sent.number)
