@@ -15,11 +15,18 @@ NOT_READ = (
 )
 """What it means that a reader could not read, and what to do."""
 
+LEFT = (
+    "Other readers get its partitions, and what it did not commit. No delivery is lost.",
+    "Call poll() again: it joins the group again. If handling takes long, raise that property.",
+)
+"""What it means that nobody polled for `max.poll.interval.ms`, and what to do."""
+
 
 def reader_settings(kafka: dict[str, Any], group: str, *, from_beginning: bool) -> dict[str, Any]:
     """Return a consumer's properties: what the user gave, but for those that a reader rests on."""
+    by_broker = kafka.get("group.protocol") == "consumer"  # without an assignor of the readers
     return {
-        "partition.assignment.strategy": COOPERATIVE,
+        **({} if by_broker else {"partition.assignment.strategy": COOPERATIVE}),
         **kafka,
         "group.id": group,
         "isolation.level": "read_committed",
