@@ -296,6 +296,7 @@ class LabelledProducer(Sender):
         kept = self._kept
         if kept is None or epoch != self.epoch:
             return
+        self._producer.poll(0)  # Kafka's answers, which nobody takes while the sender rests
         with self._lock:
             following = self._following.get(channel)
             numbers = numbers_of(self._labels, first, stop, following) if following else None

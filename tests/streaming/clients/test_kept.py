@@ -93,6 +93,18 @@ def test_one_that_cannot_be_sent_again_holds_no_other_back(way, monkeypatch):
         assert producer.resent == 4
 
 
+def test_a_sender_that_rests_answers(way):
+    """Nobody calls it: what Kafka answered, also to copies, is taken when something is asked for."""
+    with way.producer(epoch=7, keep=10) as producer:
+        for n in range(3):
+            producer.send("a", b"%d" % n)
+        for count in (3, 4, 5):
+            wait_for(lambda count=count: len(way.sent()) == count)
+            way.ask(0, 1)
+        wait_for(lambda: len(way.sent()) == 6)
+        assert producer.resent == 3
+
+
 def test_what_was_skipped_is_said_not_to_come(way):
     with way.producer(epoch=7, keep=100) as producer:
         assert producer.send("a", b"x", label=20) == 20

@@ -28,6 +28,29 @@ def topic(broker, topic_prefix):
     return name
 
 
+def test_a_store_that_is_away_is_no_failure_of_the_handler(broker, topic, topic_prefix):
+    """`resume` fails more often than the handler may: what the store has is not rejected."""
+    rejects, done, failures = f"{topic_prefix}failed", [], [ConnectionError("away")] * 3
+    create_topics(broker.bootstrap, {rejects: 1})
+    produce(broker.bootstrap, topic, [out(b"a", 0), out(b"a", 1)])
+
+    def resume(_):
+        if failures:
+            raise failures.pop()
+        return (1, 0)
+
+    def handle(delivery):
+        done.append(delivery.sequence)
+        if len(done) == 1:
+            raise ValueError("once")
+
+    more = {"retry": Retry(first_s=0.01, tries=2), "rejects": rejects, "resume": resume}
+    with Reader(broker, topic, handle, **more):
+        until(lambda: len(done) == 2, "the delivery that the store does not have")
+    assert done == [1, 1]
+    assert read_all(broker.bootstrap, rejects) == []
+
+
 def test_what_was_given_up_is_rejected_and_its_channel_goes_on(broker, topic, topic_prefix):
     """By the handler, or after so many tries; rejects are as those of the service."""
     rejects = f"{topic_prefix}failed"
