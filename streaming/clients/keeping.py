@@ -7,7 +7,7 @@ be sent; or neither: it was sent once, is no longer kept, and may still come.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ from streaming.clients.deliveries import Header
 
 KEPT_BYTES_MAX = 256 * 2**20
 """All that a producer keeps; beyond it the oldest message goes, of whatever channel."""
-MESSAGE_BYTES = 300
+MESSAGE_BYTES = 780
 """What keeping a message costs besides its bytes."""
 AHEAD_MAX = 100_000
 """How far ahead labels are looked for in a sequence that is known by its next function alone."""
@@ -56,7 +56,8 @@ class Kept:
     each: int
     bytes_max: int = KEPT_BYTES_MAX
     size: int = 0
-    _messages: dict[tuple[bytes, int], Sent] = field(default_factory=dict)
+    _messages: OrderedDict[tuple[bytes, int], Sent] = field(default_factory=OrderedDict)
+    """Of a dict, finding the oldest takes the longer the more have gone."""
     _numbers: dict[bytes, deque[int]] = field(default_factory=dict)
     _unsent: dict[bytes, deque[tuple[int, int]]] = field(default_factory=dict)
     _oldest: deque[bytes] = field(default_factory=deque)

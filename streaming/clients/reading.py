@@ -73,6 +73,9 @@ class OrderedConsumer(Generic[D]):
     sequence) which the store has as the last one, or None. Write them there in the transaction that
     writes what the delivery does.
 
+    ``from_beginning``: where the group reads a partition of which it has committed nothing, or of
+    which that is deleted: from its beginning. False: from its end, also of one that is added.
+
     ``keys``: only deliveries of these subscribers or peers; others are passed over.
 
     ``channel``: where a pipeline's `channel` is not the record's key, sequences count a channel's

@@ -1,6 +1,8 @@
 """What a producer keeps and knows: against a naive model, at its limits."""
 
 import random
+import tracemalloc
+from collections import OrderedDict
 
 import pytest
 
@@ -62,6 +64,19 @@ def test_one_in_flight_is_not_sent_again_and_one_refused_never():
     kept.drop(two)
     assert list(kept.sent(b"a", 0, 9)) == []
     assert kept.unsent(b"a", 0, 9) == [(1, 2)]
+
+
+def test_the_bound_is_that_of_memory_and_the_oldest_is_found_at_once():
+    """Also of small messages, and after very many have gone."""
+    kept, count = Kept(10**6, bytes_max=8 * 2**20), 25_000
+    tracemalloc.start()
+    for number in range(count):
+        headers = [("label", b"%d" % number), ("epoch", b"%d" % (1 << 40))]
+        kept.keep(Sent(b"c", number, b"%010d" % number, headers, (1 << 40) + number))
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.7 * kept.bytes_max < taken < 1.1 * kept.bytes_max
+    assert type(kept._messages) is OrderedDict
 
 
 def test_so_many_ranges_are_remembered(monkeypatch):
