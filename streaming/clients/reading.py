@@ -7,7 +7,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, cast, overload
 
-from streaming.clients.connecting import COOPERATIVE, LEFT, NOT_READ, connected, reader_settings
+from streaming.clients.connecting import (
+    COOPERATIVE,
+    ENDED,
+    LEFT,
+    NOT_READ,
+    connected,
+    is_fatal,
+    reader_settings,
+)
 from streaming.clients.deliveries import (
     ChangeNotice,
     Delivery,
@@ -148,6 +156,7 @@ class OrderedConsumer(Generic[D]):
         self._kafka = kafka
         self._parallel: ParallelConsumer[D] | None = None
         self._has_polled = False
+        self._fatal = ""
         self._is_closed = False
         self._discipline = discipline
         self._prefix = header_prefix
@@ -168,6 +177,7 @@ class OrderedConsumer(Generic[D]):
         """
         self._require_own_polls()
         self._has_polled = True
+        self._require_alive()
         deadline = time.monotonic() + timeout_s
         while time.monotonic() <= deadline + PASSING_SECONDS_MAX:
             if self._waiting.delivery is None:
@@ -287,6 +297,10 @@ class OrderedConsumer(Generic[D]):
                 "Its run() calls the handler and commits; make another reader for poll().",
             )
 
+    def _require_alive(self) -> None:
+        if self._fatal:
+            raise KafkaUnavailable(self._fatal, *ENDED)
+
     def _read(self, message: Any) -> D | int:
         """The delivery that a message is; the next offset where it is none for this reader."""
         from confluent_kafka import KafkaError  # noqa: PLC0415  (a cheap import of this package)
@@ -295,6 +309,9 @@ class OrderedConsumer(Generic[D]):
         if error and error.code() == KafkaError._MAX_POLL_EXCEEDED:  # noqa: SLF001  (its name)
             self._membership.lose_all()
             raise KafkaUnavailable(f"Reading failed: {error.str()}.", *LEFT)
+        if error and is_fatal(error):
+            self._fatal = f"Reading failed: {error.str()}."
+            self._require_alive()
         if error and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
             raise KafkaUnavailable(f"Reading failed: {error.str()}.", *NOT_READ)
         if error or not self._membership.has((message.topic(), message.partition())):

@@ -10,7 +10,7 @@ from operator import call
 from typing import Any, Self
 
 from streaming.clients.barriers import BARRIER, Barrier
-from streaming.clients.connecting import connected
+from streaming.clients.connecting import connected, is_fatal
 from streaming.clients.deliveries import Delivery, Header, to_bytes
 from streaming.clients.reading import OrderedConsumer
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
@@ -99,8 +99,9 @@ class Sender:
                     raise KafkaUnavailable("Kafka takes no messages.", effect) from None
                 self._producer.poll(0.1)
             except KafkaException as error:
+                remedy = "Make a new producer: this one sends no more." * is_fatal(error.args[0])
                 raise SequencerError(
-                    f"The message cannot be sent: {error.args[0].str()}.", effect
+                    f"The message cannot be sent: {error.args[0].str()}.", effect, remedy
                 ) from error
             else:
                 self._producer.poll(0)

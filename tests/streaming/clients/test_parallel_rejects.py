@@ -157,10 +157,10 @@ def _messages(broker, topic, count):
 
 
 class Broken:
-    """A producer that has failed for good, as an idempotent one may."""
+    """A producer that has failed for good, as an idempotent one may; `fatal()` is then False."""
 
     def produce(self, *_, **__):
-        raise KafkaException(KafkaError(KafkaError._FATAL, "out of order", fatal=True))
+        raise KafkaException(KafkaError(KafkaError._FATAL, "out of order"))
 
 
 def test_a_producer_that_has_failed_for_good_is_replaced(broker, topic, topic_prefix):

@@ -112,3 +112,20 @@ def test_who_has_not_polled_for_long_does_not_read_beside_the_others(
 
 def write_one(broker, topic, sequences):
     produce(broker.bootstrap, topic, [out(b"k", n, 0) for n in sequences])
+
+
+def test_two_of_one_instance_id(broker, topic_prefix):
+    """Kafka ends the first one for good, which every poll says."""
+    topic = f"{topic_prefix}out"
+    create_topics(broker.bootstrap, {topic: 1})
+    write_one(broker, topic, range(3))
+    first = Reader(broker, topic, **{"group.instance.id": "one"})
+    read(lambda: len(first.got) == 3, first)
+    second = Reader(broker, topic, **{"group.instance.id": "one"})
+    read(lambda: len(second.got) == 3, second)
+    with pytest.raises(KafkaUnavailable, match="no two may have the same"):
+        read(lambda: False, first)
+    with pytest.raises(KafkaUnavailable, match="This reader reads nothing more"):
+        first.step()
+    first.consumer.close()
+    second.consumer.close()
