@@ -29,6 +29,7 @@ class Rejects:
             "enable.idempotence": True,
             "partitioner": "murmur2_random",
             "delivery.timeout.ms": SECONDS_MAX * 1000,
+            "batch.num.messages": 1,  # a record batch is refused as a whole
         }
         own = {name: value for name, value in kafka.items() if name not in CONSUMERS_OWN}
         self.topic = topic

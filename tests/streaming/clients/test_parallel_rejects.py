@@ -1,5 +1,6 @@
 """What a parallel reader gives up: written to a topic of rejects as the service writes its own."""
 
+import random
 import threading
 
 import pytest
@@ -123,6 +124,24 @@ def test_a_reject_that_its_topic_refuses_is_written_without_its_value(broker, to
     assert reject.value is None
     assert reject.header("reject-reason") == b"large"
     assert reject.header("reject-detail").startswith(b"without its value (2560 bytes)")
+
+
+def test_rejects_at_one_time_do_not_cost_each_other_their_values(broker, topic, topic_prefix):
+    """Each fits its topic; together, in one record batch, they would not."""
+    rejects, count = f"{topic_prefix}failed", 8
+    make_topic(broker.bootstrap, rejects, max_message_bytes=1_000)
+    rows = [out(b"%d" % n, 0, value=random.Random(n).randbytes(500)) for n in range(count)]
+    produce(broker.bootstrap, topic, rows)
+    together = threading.Barrier(count)
+
+    def handle(delivery):
+        together.wait(120)
+        reader.parallel.reject(delivery, "no-account")
+
+    with Reader(broker, topic, handle, workers=count, rejects=rejects) as reader:
+        until(lambda: committed(broker, topic, topic) == [count], "all")
+    found = read_by_librdkafka(broker.bootstrap, rejects, count)
+    assert {(each.key, each.value) for each in found} == {(row.key, row.value) for row in rows}
 
 
 def test_a_reject_that_kafka_does_not_take_leaves_its_delivery_unfinished(broker, topic):
