@@ -1,12 +1,13 @@
 """Clients for users of the service: producers that number and name, a consumer that trusts nobody.
 
 `labelled` has the producer of channels (`keeping`: what it remembers, `asked`: what it is asked
-for, `configured`: what it takes from the service's file), `sending` those of groups and multicasts,
-`reading` the consumer, `deliveries` what it gives, `lines` and `followed` what it holds each
-delivery against, `progress` until when it is complete. `parallel` handles deliveries in several
-threads: `scheduling` decides which may run and what may be committed, `working` calls the handler,
-`rejecting` writes what it gives up, `committing` commits, `limits` are the settings. `barriers`
-sends messages to oneself.
+for, `refusals`: what Kafka never takes, `configured`: what it takes from the service's file),
+`sending` those of groups and multicasts, `reading` the consumer, `membership` its part in its
+group, `deliveries` what it gives, `lines` and `followed` what it holds each delivery against,
+`progress` until when it is complete. `parallel` handles deliveries in several threads: `scheduling`
+decides which may run and what may be committed, `working` calls the handler, `rejecting` writes
+what it gives up, `committing` commits, `limits` are the settings. `barriers` sends messages to
+oneself.
 `asynchronous` has them all for asyncio.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from streaming.errors import KafkaUnavailable
 from streaming.places import TopicPartition
 
 ANSWER_SECONDS_MAX = 60.0
+REBALANCE_SECONDS_MAX = 10.0
+PAUSE_SECONDS = 0.05
 
 logger = logging.getLogger("streaming.clients")
 
@@ -79,16 +82,29 @@ class Commits:
 
 def commit(consumer: Any, places: list[Any]) -> None:
     """Commit places, if there are any, and wait. KafkaUnavailable if it fails."""
+    deadline = time.monotonic() + REBALANCE_SECONDS_MAX
+    while places and (failed := _commit_once(consumer, places)) is not None:
+        if failed.code() not in _rebalancing() or time.monotonic() > deadline:
+            raise _not_noted(failed)
+        time.sleep(PAUSE_SECONDS)
+
+
+def _commit_once(consumer: Any, places: list[Any]) -> Any:
+    """Return why places were not committed, or None."""
     from confluent_kafka import KafkaException  # noqa: PLC0415
 
-    if not places:
-        return
     try:
         found = consumer.commit(asynchronous=False, offsets=places)
     except KafkaException as error:
-        raise _not_noted(error.args[0]) from error
-    if (failed := _first_error(found)) is not None:  # librdkafka raises only where none could be
-        raise _not_noted(failed)
+        return error.args[0]
+    return _first_error(found)  # librdkafka raises only where none could be
+
+
+def _rebalancing() -> frozenset[int]:
+    """Kafka's answers while partitions are handed out: this reader still has its own."""
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
+    return frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
 
 
 def _first_error(places: list[Any]) -> Any:
@@ -96,8 +112,14 @@ def _first_error(places: list[Any]) -> Any:
 
 
 def _not_noted(error: Any) -> KafkaUnavailable:
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
+    what = f"The place was not noted: {error.str()}."
+    if error.code() in {KafkaError.UNKNOWN_MEMBER_ID, *_rebalancing()}:
+        effect = "Other readers may have its partitions, and read again what was not committed."
+        return KafkaUnavailable(what, effect, "Call poll() again: it joins the group again.")
     return KafkaUnavailable(
-        f"The place was not noted: {error.str()}.",
+        what,
         "What was read will be read again after a restart.",
         "Look at the brokers, and at this user's right to read the consumer group.",
     )

@@ -15,11 +15,24 @@ NOT_READ = (
 )
 """What it means that a reader could not read, and what to do."""
 
+ENDED = (
+    "This reader reads nothing more. No delivery is lost.",
+    "Make a new one. If each has a group.instance.id, no two may have the same.",
+)
+"""What it means that librdkafka has given a consumer up, and what to do."""
+
+LEFT = (
+    "Other readers get its partitions, and what it did not commit. No delivery is lost.",
+    "Call poll() again: it joins the group again. If handling takes long, raise that property.",
+)
+"""What it means that nobody polled for `max.poll.interval.ms`, and what to do."""
+
 
 def reader_settings(kafka: dict[str, Any], group: str, *, from_beginning: bool) -> dict[str, Any]:
     """Return a consumer's properties: what the user gave, but for those that a reader rests on."""
+    by_broker = kafka.get("group.protocol") == "consumer"  # without an assignor of the readers
     return {
-        "partition.assignment.strategy": COOPERATIVE,
+        **({} if by_broker else {"partition.assignment.strategy": COOPERATIVE}),
         **kafka,
         "group.id": group,
         "isolation.level": "read_committed",
@@ -51,3 +64,10 @@ def connected(client: Any, settings: dict[str, Any]) -> Any:
             "Nothing was connected.",
             "Names and values are librdkafka's.",
         ) from error
+
+
+def is_fatal(error: Any) -> bool:
+    """Whether librdkafka has given a client up."""
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
+    return bool(error.fatal()) or error.code() == KafkaError._FATAL  # noqa: SLF001  (its name)

@@ -7,7 +7,7 @@ be sent; or neither: it was sent once, is no longer kept, and may still come.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ from streaming.clients.deliveries import Header
 
 KEPT_BYTES_MAX = 256 * 2**20
 """All that a producer keeps; beyond it the oldest message goes, of whatever channel."""
-MESSAGE_BYTES = 300
+MESSAGE_BYTES = 780
 """What keeping a message costs besides its bytes."""
 AHEAD_MAX = 100_000
 """How far ahead labels are looked for in a sequence that is known by its next function alone."""
@@ -26,7 +26,10 @@ UNSENT_MAX = 100_000
 
 @dataclass(slots=True, eq=False)
 class Sent:
-    """A message as it was sent; ``in_flight`` until Kafka has answered."""
+    """A message as it was sent; ``in_flight`` until Kafka has answered.
+
+    ``is_doubtful``: Kafka refused the record batch that it was in, perhaps for other messages.
+    """
 
     channel: bytes
     number: int
@@ -34,7 +37,7 @@ class Sent:
     headers: list[Header]
     timestamp: int
     in_flight: bool = True
-    refused: bool = False
+    is_doubtful: bool = False
 
     @property
     def size(self) -> int:
@@ -53,7 +56,8 @@ class Kept:
     each: int
     bytes_max: int = KEPT_BYTES_MAX
     size: int = 0
-    _messages: dict[tuple[bytes, int], Sent] = field(default_factory=dict)
+    _messages: OrderedDict[tuple[bytes, int], Sent] = field(default_factory=OrderedDict)
+    """Of a dict, finding the oldest takes the longer the more have gone."""
     _numbers: dict[bytes, deque[int]] = field(default_factory=dict)
     _unsent: dict[bytes, deque[tuple[int, int]]] = field(default_factory=dict)
     _oldest: deque[bytes] = field(default_factory=deque)
@@ -62,10 +66,7 @@ class Kept:
         return len(self._messages)
 
     def keep(self, sent: Sent) -> None:
-        """Keep a message behind those before it; one that Kafka refused counts as never sent."""
-        if sent.refused:
-            self.skip(sent.channel, sent.number, sent.number + 1)
-            return
+        """Keep a message behind those before it."""
         self._messages[sent.channel, sent.number] = sent
         numbers = self._numbers.setdefault(sent.channel, deque())
         numbers.append(sent.number)
@@ -79,7 +80,6 @@ class Kept:
 
     def drop(self, sent: Sent) -> None:
         """Kafka refused a message for good: it counts as never sent."""
-        sent.refused = True
         if self._messages.get((sent.channel, sent.number)) is sent:
             self._numbers[sent.channel].remove(sent.number)
             self._forget(sent.channel, sent.number)

@@ -18,13 +18,14 @@ from streaming.clients.asked import Listener
 from streaming.clients.configured import producer_of
 from streaming.clients.deliveries import Header, to_bytes
 from streaming.clients.keeping import Kept, Sent, number_ahead, numbers_of
-from streaming.clients.sending import SECONDS_MAX, Sender
+from streaming.clients.refusals import Alone, is_refusal
+from streaming.clients.sending import NOT_SENT, SECONDS_MAX, Sender
 from streaming.errors import ConfigError, SequencerError
 
 CHANNELS_MAX = 1_000_000
 KEEP_MAX = 1_000_000
 AGAIN = (
-    "They are missing there, and are sent again when they are asked for.",
+    "They are missing there. When asked for, they are sent again, except what is refused for good.",
     "Go on sending. To begin a new epoch instead, make a new LabelledProducer.",
 )
 
@@ -101,6 +102,8 @@ class LabelledProducer(Sender):
         self._own: set[bytes] = set()
         self._lock = threading.Lock()
         self._kept = Kept(keep) if keep else None
+        self._kafka = kafka
+        self._alone: Alone | None = None
         name = topic.removesuffix(".in")
         self._commands = commands or f"{name}.commands"
         self._listener = Listener(kafka, wanted or f"{name}.wanted", self._answer) if keep else None
@@ -142,7 +145,7 @@ class LabelledProducer(Sender):
         lies between two of them never will be sent (numbers that were rolled back). What is below
         the first one, a former life of the sender may have sent.
         """
-        self._raise_failures()
+        self._raise_failures(NOT_SENT)
         if self._is_closed:
             raise SequencerError(
                 "This producer is closed.", "The message was not sent.", "Make a new one."
@@ -194,6 +197,7 @@ class LabelledProducer(Sender):
         self._is_closed = True
         if self._listener is not None:
             self._listener.close()
+            self.lost = LabelledProducer.lost
         self.flush()
 
     def __exit__(self, *_: object) -> None:
@@ -273,7 +277,11 @@ class LabelledProducer(Sender):
 
     def _note_copy(self, sent: Sent, error: Any, _message: Any) -> None:
         sent.in_flight = False
-        if error is not None and error.code() in _refusals():
+        sent.is_doubtful = sent.is_doubtful or is_refusal(error)
+
+    def _note_alone(self, sent: Sent, error: Any, _message: Any) -> None:
+        sent.in_flight = False
+        if is_refusal(error):
             with self._lock:
                 assert self._kept is not None  # noqa: S101  (only kept messages come here)
                 self._kept.drop(sent)
@@ -288,6 +296,7 @@ class LabelledProducer(Sender):
         kept = self._kept
         if kept is None or epoch != self.epoch:
             return
+        self._producer.poll(0)  # Kafka's answers, which nobody takes while the sender rests
         with self._lock:
             following = self._following.get(channel)
             numbers = numbers_of(self._labels, first, stop, following) if following else None
@@ -300,17 +309,28 @@ class LabelledProducer(Sender):
                 kept.skip(channel, following, end)
                 self._following[channel] = end
             again = list(kept.sent(channel, begin, end))
-            unsent = kept.unsent(channel, begin, end)
         for sent in again:
-            note, sent.in_flight = partial(self._note_copy, sent), True
-            try:
-                self._produce(channel, sent.value, sent.headers, sent.timestamp, on_delivery=note)
-            except SequencerError:
-                sent.in_flight = False
-                raise
-            self.resent += 1
+            self._send_again(sent)
+        with self._lock:
+            unsent = kept.unsent(channel, begin, end)
         for range_ in unsent:
             self._say(channel, *range_)
+
+    def _send_again(self, sent: Sent) -> None:
+        """Send a copy: in a record batch of its own where Kafka refused the one it was in."""
+        sent.in_flight = True
+        try:
+            if sent.is_doubtful:
+                self._alone = self._alone or Alone(self._kafka, self._topic)
+                self._alone.send(sent, partial(self._note_alone, sent))
+            else:
+                note = partial(self._note_copy, sent)
+                copy = (sent.channel, sent.value, sent.headers, sent.timestamp)
+                self._produce(*copy, on_delivery=note)
+        except SequencerError:
+            sent.in_flight = False
+            raise
+        self.resent += 1
 
     def _say(self, channel: bytes, first: int, stop: int) -> None:
         """Say of numbers that they never will be sent."""
@@ -325,11 +345,3 @@ class LabelledProducer(Sender):
             on_delivery=lambda _error, _message: None,
         )
         self.not_coming += stop - first
-
-
-def _refusals() -> frozenset[int]:
-    """What Kafka says of a message that it never will take."""
-    from confluent_kafka import KafkaError  # noqa: PLC0415  (a cheap import of this package)
-
-    names = ("MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP", "POLICY_VIOLATION")
-    return frozenset(getattr(KafkaError, name) for name in names)

@@ -56,12 +56,13 @@ class Lent(Generic[D]):
     """What OrderedConsumer lends to its parallel form.
 
     ``read`` returns the delivery that a message is, or, where it is none for this reader, the next
-    offset; ``leave`` closes the consumer.
+    offset; ``lose_all`` notes that the consumer is out of its group; ``leave`` closes it.
     """
 
     consumer: Any
     lines: FollowedLines
     read: Callable[[Any], D | int]
+    lose_all: Callable[[], None]
     leave: Callable[[], None]
 
 
@@ -271,6 +272,7 @@ class ParallelConsumer(Generic[D]):
         error = message.error()
         if error and error.code() == KafkaError._MAX_POLL_EXCEEDED:  # noqa: SLF001  (its name)
             logger.warning("This process did not run for a while, and lost its partitions.")
+            self._lent.lose_all()
             return False
         found = self._lent.read(message)
         partition = (message.topic(), message.partition())

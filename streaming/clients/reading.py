@@ -7,7 +7,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, cast, overload
 
-from streaming.clients.connecting import COOPERATIVE, NOT_READ, connected, reader_settings
+from streaming.clients.connecting import (
+    COOPERATIVE,
+    ENDED,
+    LEFT,
+    NOT_READ,
+    connected,
+    is_fatal,
+    reader_settings,
+)
 from streaming.clients.deliveries import (
     ChangeNotice,
     Delivery,
@@ -21,6 +29,7 @@ from streaming.clients.deliveries import (
 from streaming.clients.followed import FollowedLines
 from streaming.clients.limits import PASSING_SECONDS_MAX, Limits, Retry
 from streaming.clients.lines import Disorder, Hole
+from streaming.clients.membership import Membership, pairs
 from streaming.clients.parallel import Lent, ParallelConsumer
 from streaming.clients.progress import Completeness
 from streaming.clients.rejecting import Rejects
@@ -71,6 +80,9 @@ class OrderedConsumer(Generic[D]):
     first delivery and at the first after its partition was another reader's: the (incarnation,
     sequence) which the store has as the last one, or None. Write them there in the transaction that
     writes what the delivery does.
+
+    ``from_beginning``: where the group reads a partition of which it has committed nothing, or of
+    which that is deleted: from its beginning. False: from its end, also of one that is added.
 
     ``keys``: only deliveries of these subscribers or peers; others are passed over.
 
@@ -140,22 +152,20 @@ class OrderedConsumer(Generic[D]):
         self._on_commit = kafka.get("on_commit")
         given = reader_settings(kafka, group, from_beginning=from_beginning)
         given["on_commit"] = self._committed
-        self._cooperative = given["partition.assignment.strategy"] == COOPERATIVE
         self._consumer = connected(Consumer, given)
-        self._consumer.subscribe(
-            list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
-        )
         self._kafka = kafka
         self._parallel: ParallelConsumer[D] | None = None
         self._has_polled = False
+        self._fatal = ""
         self._is_closed = False
-        self._let_go: list[Any] = []
         self._discipline = discipline
         self._prefix = header_prefix
         self._keys = None if keys is None else {to_bytes(key) for key in keys}
         self._lines = FollowedLines(discipline, resume, on_hole, on_disorder, channel)
         self._completeness = Completeness(kafka, progress or {})
         self._waiting: Waiting[D] = Waiting(self._lines, self._read, self._completeness)
+        cooperative = given.get("partition.assignment.strategy", COOPERATIVE) == COOPERATIVE
+        self._membership = Membership(self._consumer, topics, self._doubt, cooperative=cooperative)
 
     def poll(self, timeout_s: float = 1.0) -> D | None:
         """Return the next delivery, or None if none arrives in time. Repeats are skipped.
@@ -167,6 +177,7 @@ class OrderedConsumer(Generic[D]):
         """
         self._require_own_polls()
         self._has_polled = True
+        self._require_alive()
         deadline = time.monotonic() + timeout_s
         while time.monotonic() <= deadline + PASSING_SECONDS_MAX:
             if self._waiting.delivery is None:
@@ -202,8 +213,10 @@ class OrderedConsumer(Generic[D]):
                 "This reader has polled before.", "Nothing more was read.", "Make a new one."
             )
         written = Rejects(self._kafka, rejects, self._prefix) if rejects else None
-        lent = Lent(self._consumer, self._lines, self._read, self._leave)
+        lose_all = self._membership.lose_all
+        lent = Lent(self._consumer, self._lines, self._read, lose_all, self._leave)
         self._parallel = ParallelConsumer(lent, workers, limits, retry, written)
+        self._membership.parallel = self._parallel
         return self._parallel
 
     def __iter__(self) -> Iterator[D]:
@@ -220,7 +233,7 @@ class OrderedConsumer(Generic[D]):
         there are no marks.
         """
         if self._parallel is None:
-            return self._completeness.until(_pairs(self._consumer.assignment()))
+            return self._completeness.until(pairs(self._consumer.assignment()))
         positions = self._parallel.positions()  # another thread has the consumer
         for place, position in positions.items():
             if position is not None:
@@ -284,15 +297,25 @@ class OrderedConsumer(Generic[D]):
                 "Its run() calls the handler and commits; make another reader for poll().",
             )
 
+    def _require_alive(self) -> None:
+        if self._fatal:
+            raise KafkaUnavailable(self._fatal, *ENDED)
+
     def _read(self, message: Any) -> D | int:
         """The delivery that a message is; the next offset where it is none for this reader."""
         from confluent_kafka import KafkaError  # noqa: PLC0415  (a cheap import of this package)
 
-        if message.error():
-            if message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  (its name)
-                raise KafkaUnavailable(f"Reading failed: {message.error().str()}.", *NOT_READ)
-            position: int = message.offset()
-            return position
+        error = message.error()
+        if error and error.code() == KafkaError._MAX_POLL_EXCEEDED:  # noqa: SLF001  (its name)
+            self._membership.lose_all()
+            raise KafkaUnavailable(f"Reading failed: {error.str()}.", *LEFT)
+        if error and is_fatal(error):
+            self._fatal = f"Reading failed: {error.str()}."
+            self._require_alive()
+        if error and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+            raise KafkaUnavailable(f"Reading failed: {error.str()}.", *NOT_READ)
+        if error or not self._membership.has((message.topic(), message.partition())):
+            return int(message.offset())
         if self._keys is not None and message.key() not in self._keys:
             return int(message.offset()) + 1
         record = {
@@ -312,39 +335,11 @@ class OrderedConsumer(Generic[D]):
         if self._on_commit is not None:
             self._on_commit(error, places)
 
-    def _revoked(self, consumer: Any, places: list[Any]) -> None:
-        """Note revoked partitions; by an eager protocol all are, and most come back at once."""
-        if self._parallel is not None:
-            self._parallel.revoked(_pairs(places))
-        if self._cooperative:
-            self._doubt(consumer, places)
-        else:
-            self._let_go = places
-
-    def _lost(self, consumer: Any, places: list[Any]) -> None:
-        if self._parallel is not None:
-            self._parallel.lost(_pairs(places))
-        self._doubt(consumer, places)
-
-    def _assigned(self, consumer: Any, places: list[Any]) -> None:
-        back = _pairs(places)
-        gone = [each for each in self._let_go if (each.topic, each.partition) not in back]
-        self._let_go = []
-        self._doubt(consumer, gone)
-        if self._parallel is not None:
-            self._parallel.assigned(back)
-
-    def _doubt(self, _consumer: Any, places: list[Any]) -> None:
+    def _doubt(self, partitions: set[TopicPartition]) -> None:
         """Others read these partitions from now on: their keys' places are at least what is known.
 
         Handles that a peer holds are not known any more.
         """
-        gone = _pairs(places)
-        if gone:
-            self._completeness.forget(gone)
-            self._lines.doubt(gone)
-
-
-def _pairs(places: list[Any]) -> set[TopicPartition]:
-    """Partitions, as librdkafka names them, as (topic, partition)."""
-    return {(place.topic, place.partition) for place in places}
+        if partitions:
+            self._completeness.forget(partitions)
+            self._lines.doubt(partitions)

@@ -6,7 +6,7 @@ import time
 from threading import Event
 from typing import Any
 
-from streaming.clients.connecting import connected
+from streaming.clients.connecting import connected, is_fatal
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
 from streaming.kafka.record_sizes import OF_ANY_SIZE
 
@@ -29,6 +29,7 @@ class Rejects:
             "enable.idempotence": True,
             "partitioner": "murmur2_random",
             "delivery.timeout.ms": SECONDS_MAX * 1000,
+            "batch.num.messages": 1,  # a record batch is refused as a whole
         }
         own = {name: value for name, value in kafka.items() if name not in CONSUMERS_OWN}
         self.topic = topic
@@ -56,7 +57,7 @@ class Rejects:
             cut = f"without its value ({size} bytes), which the topic refuses; {detail}"
             error = self._produce(message, None, reason, cut)
         if error is not None:
-            if error.fatal():  # this producer will write nothing more
+            if is_fatal(error):  # this producer will write nothing more
                 self._producer = self._connected()
             raise KafkaUnavailable(
                 f"{self.topic} did not take a reject: {error.str()}.",

@@ -10,7 +10,7 @@ from operator import call
 from typing import Any, Self
 
 from streaming.clients.barriers import BARRIER, Barrier
-from streaming.clients.connecting import connected
+from streaming.clients.connecting import connected, is_fatal
 from streaming.clients.deliveries import Delivery, Header, to_bytes
 from streaming.clients.reading import OrderedConsumer
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
@@ -21,6 +21,7 @@ DESTINATIONS_MAX = 10_000
 HANDLES_MAX = 1_000
 NAME_BYTES_MAX = 10_000
 SECONDS_MAX = 60
+NOT_SENT = "The message of this call was not sent either."
 HEADER_NAMES = "Names are text (str) that UTF-8 can write, without NUL."
 
 
@@ -98,8 +99,9 @@ class Sender:
                     raise KafkaUnavailable("Kafka takes no messages.", effect) from None
                 self._producer.poll(0.1)
             except KafkaException as error:
+                remedy = "Make a new producer: this one sends no more." * is_fatal(error.args[0])
                 raise SequencerError(
-                    f"The message cannot be sent: {error.args[0].str()}.", effect
+                    f"The message cannot be sent: {error.args[0].str()}.", effect, remedy
                 ) from error
             else:
                 self._producer.poll(0)
@@ -109,11 +111,13 @@ class Sender:
         if error is not None:
             self._failed.append(error.str())
 
-    def _raise_failures(self) -> None:
+    def _raise_failures(self, own: str = "") -> None:
+        """Raise what Kafka did not take; ``own``: what it means for what is to be sent now."""
         if self._failed:
             count, first = len(self._failed), self._failed[0]
             self._failed.clear()
-            raise KafkaUnavailable(f"Kafka did not take {count} messages: {first}.", *self.lost)
+            (effect, remedy), what = self.lost, f"Kafka did not take {count} messages: {first}."
+            raise KafkaUnavailable(what, f"{effect} {own}".rstrip(), remedy)
 
 
 class CausalSender(Sender):
@@ -146,7 +150,7 @@ class CausalSender(Sender):
         timestamp: int | None,
         after: Iterable[Delivery],
     ) -> None:
-        self._raise_failures()
+        self._raise_failures(NOT_SENT)
         causes = [*(self._reads.causes() if self._reads else ()), *(read.place for read in after)]
         if causes:
             headers.append((self._causes, ",".join(dict.fromkeys(causes)).encode()))
@@ -154,7 +158,7 @@ class CausalSender(Sender):
 
     def _barrier(self, header: Header) -> Barrier:
         """Send a barrier, each copy with ``header``, which says where it goes."""
-        self._raise_failures()
+        self._raise_failures("No barrier was sent.")
         token = secrets.token_hex(16).encode()
         partitions = self._partitions()
         for partition in range(partitions):

@@ -97,4 +97,7 @@ class Waiting(Generic[D]):
                 consumer.seek(place)
 
     def _passed(self, topic: str, partition: int, position: int) -> None:
+        before = self._completeness.positions.get((topic, partition), position + 1)
+        if position < before:  # it came back, or was made anew: what is committed may be another
+            self._committed.pop((topic, partition), None)
         self._completeness.read(topic, partition, position)

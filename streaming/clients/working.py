@@ -30,13 +30,15 @@ D = TypeVar("D", bound=Delivery)
 class Work(Generic[D]):
     """A delivery and its record (``message``), and what is known once its handler was called.
 
-    ``before``: the last place of its key then; ``error``: why the handler failed.
+    ``before``: the last place of its key then; ``failures`` of the handler; ``error``: the last
+    one, or what `resume` or the like raised.
     """
 
     delivery: D
     message: Any
     is_started: bool = False
     before: StreamPoint | None = None
+    failures: int = 0
     error: str = ""
 
 
@@ -99,11 +101,13 @@ class Workers(Generic[D]):
 
     def _handle(self, item: Item[Work[D]], handle: Callable[[D], object]) -> BaseException | None:
         """Call the handler; what it raised, or None where the delivery is finished."""
+        is_handled = False
         try:
             if self._is_due(item.content):
+                is_handled = True
                 handle(item.content.delivery)
         except Exception as error:  # noqa: BLE001  (whatever a handler raises parks its channel)
-            return self._rejected(item, error)
+            return self._rejected(item, error) if is_handled else error
         except BaseException as error:  # noqa: BLE001  (SystemExit: the reader is to end)
             self.fatal = error
             self.stop()
@@ -133,8 +137,9 @@ class Workers(Generic[D]):
 
     def _rejected(self, item: Item[Work[D]], error: Exception) -> Exception | None:
         """Reject a delivery whose last try failed; None where that is done, else the error."""
+        item.content.failures += 1
         with self.lock:
-            failures, is_gone = item.channel.failures + 1, item.partition.is_gone
+            failures, is_gone = item.content.failures, item.partition.is_gone
         if self._retry.tries is None or failures < self._retry.tries or is_gone:
             return error
         text = _text(error)

@@ -81,7 +81,9 @@ class Reader:
 
     def __init__(self, broker, topic, handle, workers=4, kafka=None, name="", **settings):
         kafka = {"bootstrap.servers": broker.bootstrap, **FAST, **(kafka or {})}
-        more = {key: settings.pop(key) for key in ("progress", "on_hole") if key in settings}
+        more = {
+            key: settings.pop(key) for key in ("progress", "on_hole", "resume") if key in settings
+        }
         self.consumer = OrderedConsumer(kafka, [topic], group=name or topic, **more)
         self.parallel = self.consumer.parallel(workers, **settings)
         self.error = None

@@ -1,6 +1,8 @@
 """What a producer keeps and knows: against a naive model, at its limits."""
 
 import random
+import tracemalloc
+from collections import OrderedDict
 
 import pytest
 
@@ -21,6 +23,7 @@ def test_what_is_kept_and_what_never_was_sent(seed):
     """The naive model has a list of everything; nothing is ever both, or said of what fell out."""
     rng = random.Random(seed)
     kept, log, never = Kept(5, bytes_max=8 * (keeping.MESSAGE_BYTES + 10)), [], set()
+    dropped = []
     following = dict.fromkeys(KEYS, 0)
     for _ in range(200):
         channel = rng.choice(KEYS)
@@ -37,11 +40,12 @@ def test_what_is_kept_and_what_never_was_sent(seed):
             is_there = refused in kept.sent(refused.channel, 0, 10**6)
             kept.drop(refused)
             if is_there:
+                dropped.append(refused)
                 never.add((refused.channel, refused.number))
         for key in KEYS:
             first = rng.randrange(following[key] + 1)
             found = [each.number for each in kept.sent(key, first, 10**6)]
-            mine = [each for each in log if each.channel == key and not each.refused][-5:]
+            mine = [each for each in log if each.channel == key and each not in dropped][-5:]
             assert found == sorted(found)
             assert set(found) <= {each.number for each in mine if each.number >= first}
             gone = {(key, n) for a, b in kept.unsent(key, first, 10**6) for n in range(a, b)}
@@ -52,14 +56,27 @@ def test_what_is_kept_and_what_never_was_sent(seed):
     assert len(kept) == 8, "the bound on all of them counts"
 
 
-def test_one_in_flight_is_not_sent_again_and_one_refused_before_it_was_kept_never():
+def test_one_in_flight_is_not_sent_again_and_one_refused_never():
     kept, one, two = Kept(5), sent(b"a", 0), sent(b"a", 1)
     one.in_flight = True
     kept.keep(one)
-    kept.drop(two)
     kept.keep(two)
+    kept.drop(two)
     assert list(kept.sent(b"a", 0, 9)) == []
     assert kept.unsent(b"a", 0, 9) == [(1, 2)]
+
+
+def test_the_bound_is_that_of_memory_and_the_oldest_is_found_at_once():
+    """Also of small messages, and after very many have gone."""
+    kept, count = Kept(10**6, bytes_max=8 * 2**20), 25_000
+    tracemalloc.start()
+    for number in range(count):
+        headers = [("label", b"%d" % number), ("epoch", b"%d" % (1 << 40))]
+        kept.keep(Sent(b"c", number, b"%010d" % number, headers, (1 << 40) + number))
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.7 * kept.bytes_max < taken < 1.1 * kept.bytes_max
+    assert type(kept._messages) is OrderedDict
 
 
 def test_so_many_ranges_are_remembered(monkeypatch):

@@ -7,8 +7,8 @@ import pytest
 
 from sequencer import CyclicLabels
 from streaming import LabelledProducer
-from streaming.errors import ConfigError, SequencerError
-from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
+from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
+from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, make_topic, produce, read_all
 
 ENDLESS = Record(b"a", b'{"channel": "a", "epoch": 1e999, "from": 1, "to": 3}')
 
@@ -23,13 +23,15 @@ def wait_for(condition):
 class Way:
     """The topics of a pipeline; the test is the service."""
 
-    def __init__(self, bootstrap, prefix):
+    def __init__(self, bootstrap, prefix, *, made=False):
         self.bootstrap, self.topic = bootstrap, f"{prefix}in"
         self.wanted, self.commands = f"{prefix}wanted", f"{prefix}commands"
-        create_topics(bootstrap, {self.topic: 1, self.wanted: 2, self.commands: 1})
+        if not made:
+            create_topics(bootstrap, {self.topic: 1, self.wanted: 2, self.commands: 1})
 
-    def producer(self, **how):
-        producer = LabelledProducer({"bootstrap.servers": self.bootstrap}, self.topic, **how)
+    def producer(self, *, linger_ms=5, **how):
+        kafka = {"bootstrap.servers": self.bootstrap, "linger.ms": linger_ms}
+        producer = LabelledProducer(kafka, self.topic, **how)
         if how.get("keep"):
             wait_for(lambda: producer._listener._partitions == 2)
         return producer
@@ -91,6 +93,18 @@ def test_one_that_cannot_be_sent_again_holds_no_other_back(way, monkeypatch):
         assert producer.resent == 4
 
 
+def test_a_sender_that_rests_answers(way):
+    """Nobody calls it: what Kafka answered, also to copies, is taken when something is asked for."""
+    with way.producer(epoch=7, keep=10) as producer:
+        for n in range(3):
+            producer.send("a", b"%d" % n)
+        for count in (3, 4, 5):
+            wait_for(lambda count=count: len(way.sent()) == count)
+            way.ask(0, 1)
+        wait_for(lambda: len(way.sent()) == 6)
+        assert producer.resent == 3
+
+
 def test_what_was_skipped_is_said_not_to_come(way):
     with way.producer(epoch=7, keep=100) as producer:
         assert producer.send("a", b"x", label=20) == 20
@@ -144,6 +158,26 @@ def test_a_topic_that_comes_later_is_read_whole(broker, topic_prefix):
             broker.bootstrap, f"{topic_prefix}wanted", [Record(b"a", json.dumps(said).encode())]
         )
         wait_for(lambda: producer.resent == 1)
+
+
+def test_what_was_refused_with_others_is_sent_again_without_them(broker, topic_prefix):
+    """Kafka refuses a record batch as a whole: one message's timestamp, and all labels in it."""
+    make_topic(broker.bootstrap, f"{topic_prefix}in", message_timestamp_before_max_ms=3_600_000)
+    create_topics(broker.bootstrap, {f"{topic_prefix}wanted": 2, f"{topic_prefix}commands": 1})
+    way = Way(broker.bootstrap, topic_prefix, made=True)
+    with way.producer(epoch=7, keep=100, linger_ms=2000) as producer:
+        for n in range(10):
+            producer.send("ab"[n % 2], b"%d" % n, timestamp=1000 if n == 4 else None)
+        with pytest.raises(KafkaUnavailable, match="10 messages: Broker: Invalid timestamp"):
+            producer.flush()
+        assert way.sent() == []
+        way.ask(0, 5)
+        way.ask(0, 5, channel="b")
+        wait_for(lambda: producer.not_coming and producer.resent == 10)
+        producer.flush()
+        assert {each.value for each in way.sent()} == {b"%d" % n for n in range(10) if n != 4}
+        fields = {"channel": "a", "epoch": 7, "from": 2, "to": 3, "not_coming": True}
+        assert way.said() == [fields]
 
 
 @pytest.mark.parametrize("how", [{"keep": -1}, {"keep": 10**7}, {"keep": 1, "labels": object()}])

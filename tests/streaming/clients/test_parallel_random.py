@@ -84,7 +84,7 @@ class PretendedConsumer:
             commit_s=0.003,
         )
         retry = Retry(first_s=0.001, longest_s=0.01)
-        source = Lent(self, self.lines, self.read, self.leave)
+        source = Lent(self, self.lines, self.read, self.leave, self.leave)
         self.parallel = ParallelConsumer(source, rng.choice([1, 3, 6]), limits, retry, None)
         self.error = None
         self.thread = threading.Thread(target=self.work)

@@ -1,5 +1,6 @@
 """What a parallel reader gives up: written to a topic of rejects as the service writes its own."""
 
+import random
 import threading
 
 import pytest
@@ -26,6 +27,29 @@ def topic(broker, topic_prefix):
     name = f"{topic_prefix}out"
     create_topics(broker.bootstrap, {name: 1})
     return name
+
+
+def test_a_store_that_is_away_is_no_failure_of_the_handler(broker, topic, topic_prefix):
+    """`resume` fails more often than the handler may: what the store has is not rejected."""
+    rejects, done, failures = f"{topic_prefix}failed", [], [ConnectionError("away")] * 3
+    create_topics(broker.bootstrap, {rejects: 1})
+    produce(broker.bootstrap, topic, [out(b"a", 0), out(b"a", 1)])
+
+    def resume(_):
+        if failures:
+            raise failures.pop()
+        return (1, 0)
+
+    def handle(delivery):
+        done.append(delivery.sequence)
+        if len(done) == 1:
+            raise ValueError("once")
+
+    more = {"retry": Retry(first_s=0.01, tries=2), "rejects": rejects, "resume": resume}
+    with Reader(broker, topic, handle, **more):
+        until(lambda: len(done) == 2, "the delivery that the store does not have")
+    assert done == [1, 1]
+    assert read_all(broker.bootstrap, rejects) == []
 
 
 def test_what_was_given_up_is_rejected_and_its_channel_goes_on(broker, topic, topic_prefix):
@@ -102,6 +126,24 @@ def test_a_reject_that_its_topic_refuses_is_written_without_its_value(broker, to
     assert reject.header("reject-detail").startswith(b"without its value (2560 bytes)")
 
 
+def test_rejects_at_one_time_do_not_cost_each_other_their_values(broker, topic, topic_prefix):
+    """Each fits its topic; together, in one record batch, they would not."""
+    rejects, count = f"{topic_prefix}failed", 8
+    make_topic(broker.bootstrap, rejects, max_message_bytes=1_000)
+    rows = [out(b"%d" % n, 0, value=random.Random(n).randbytes(500)) for n in range(count)]
+    produce(broker.bootstrap, topic, rows)
+    together = threading.Barrier(count)
+
+    def handle(delivery):
+        together.wait(120)
+        reader.parallel.reject(delivery, "no-account")
+
+    with Reader(broker, topic, handle, workers=count, rejects=rejects) as reader:
+        until(lambda: committed(broker, topic, topic) == [count], "all")
+    found = read_by_librdkafka(broker.bootstrap, rejects, count)
+    assert {(each.key, each.value) for each in found} == {(row.key, row.value) for row in rows}
+
+
 def test_a_reject_that_kafka_does_not_take_leaves_its_delivery_unfinished(broker, topic):
     produce(broker.bootstrap, topic, [out(b"a", 0), out(b"a", 1)])
     errors = []
@@ -134,10 +176,10 @@ def _messages(broker, topic, count):
 
 
 class Broken:
-    """A producer that has failed for good, as an idempotent one may."""
+    """A producer that has failed for good, as an idempotent one may; `fatal()` is then False."""
 
     def produce(self, *_, **__):
-        raise KafkaException(KafkaError(KafkaError._FATAL, "out of order", fatal=True))
+        raise KafkaException(KafkaError(KafkaError._FATAL, "out of order"))
 
 
 def test_a_producer_that_has_failed_for_good_is_replaced(broker, topic, topic_prefix):

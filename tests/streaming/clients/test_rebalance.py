@@ -5,6 +5,7 @@ import time
 import pytest
 
 from streaming import OrderedConsumer
+from streaming.errors import KafkaUnavailable
 from tests.kafka_helpers import Record, create_topics, produce
 
 KEYS = [b"k%d" % n for n in range(8)]
@@ -79,3 +80,52 @@ def test_another_reader_comes_and_goes(broker, topic_prefix, strategy):
     write(broker, topic, range(10, 11))
     read(lambda: len(first.consumer.holes) == len(KEYS), first)
     first.consumer.close()
+
+
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
+def test_who_has_not_polled_for_long_does_not_read_beside_the_others(
+    broker, topic_prefix, strategy
+):
+    """Another one comes meanwhile: its assignment waits for a poll, and then nobody is there."""
+    topic = f"{topic_prefix}out"
+    settings = {"partition.assignment.strategy": strategy, "session.timeout.ms": 6_000}
+    settings["heartbeat.interval.ms"] = 300
+    create_topics(broker.bootstrap, {topic: 1})
+    write_one(broker, topic, range(3))
+    first = Reader(broker, topic, **settings, **{"max.poll.interval.ms": 6_000})
+    read(lambda: len(first.got) == 3, first)
+    second = Reader(broker, topic, **settings)
+    read(lambda: len(second.got) == 3, second)
+    write_one(broker, topic, range(3, 6))
+    read(lambda: len(second.got) == 6, second)
+    second.consumer.commit()
+    with pytest.raises(KafkaUnavailable, match=r"raise that property\.$"):
+        read(lambda: False, first)
+    write_one(broker, topic, range(6, 9))
+    read(lambda: {(b"k", 8)} <= {*first.got, *second.got}, first, second)
+    # The first one joins again, and may get the partition; it knows what the other one had.
+    assert not {(b"k", n) for n in range(3, 6)} & {*first.got}
+    assert first.consumer.holes == second.consumer.holes == []
+    first.consumer.close()
+    second.consumer.close()
+
+
+def write_one(broker, topic, sequences):
+    produce(broker.bootstrap, topic, [out(b"k", n, 0) for n in sequences])
+
+
+def test_two_of_one_instance_id(broker, topic_prefix):
+    """Kafka ends the first one for good, which every poll says."""
+    topic = f"{topic_prefix}out"
+    create_topics(broker.bootstrap, {topic: 1})
+    write_one(broker, topic, range(3))
+    first = Reader(broker, topic, **{"group.instance.id": "one"})
+    read(lambda: len(first.got) == 3, first)
+    second = Reader(broker, topic, **{"group.instance.id": "one"})
+    read(lambda: len(second.got) == 3, second)
+    with pytest.raises(KafkaUnavailable, match="no two may have the same"):
+        read(lambda: False, first)
+    with pytest.raises(KafkaUnavailable, match="This reader reads nothing more"):
+        first.step()
+    first.consumer.close()
+    second.consumer.close()

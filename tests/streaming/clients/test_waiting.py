@@ -1,20 +1,22 @@
 """What is read while something of the user's raises is given out later, and not committed before."""
 
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from streaming import OrderedConsumer
-from streaming.clients import reading
+from streaming.clients import committing, reading
 from streaming.clients.connecting import reader_settings
 from streaming.errors import ConfigError, KafkaUnavailable
-from tests.kafka_helpers import Record, create_topics, produce
+from tests.kafka_helpers import Record, create_topics, delete_topic, produce
 
 
-def delivered(broker, topic, sequences):
+def delivered(broker, topic, sequences, incarnation=1):
     create_topics(broker.bootstrap, {topic: 1})
-    headers = [[("sequence", b"%d" % n), ("incarnation", b"1")] for n in sequences]
+    began = ("incarnation", b"%d" % incarnation)
+    headers = [[("sequence", b"%d" % n), began] for n in sequences]
     values = [Record(b"k", b"v%d" % n, h) for n, h in zip(sequences, headers, strict=True)]
     produce(broker.bootstrap, topic, values)
 
@@ -87,6 +89,59 @@ def test_what_a_reader_rests_on_is_not_the_users_to_set():
     settings = reader_settings(given, "g", from_beginning=True)
     assert settings["enable.auto.offset.store"] is True
     assert settings["enable.auto.commit"] is False
+
+
+class Rebalancing:
+    """A consumer whose group hands out partitions: its first commits are refused."""
+
+    def __init__(self, *codes):
+        self.codes = list(codes)
+        self.committed = []
+
+    def commit(self, *, offsets, **_):
+        if self.codes:
+            raise KafkaException(KafkaError(self.codes.pop(0)))
+        self.committed += offsets
+        return offsets
+
+
+def test_a_commit_waits_until_partitions_are_handed_out(monkeypatch):
+    busy = (KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS)
+    consumer = Rebalancing(*busy)
+    committing.commit(consumer, [TopicPartition("t", 0, 7)])
+    assert [each.offset for each in consumer.committed] == [7]
+    consumer = Rebalancing(KafkaError.UNKNOWN_MEMBER_ID)
+    with pytest.raises(KafkaUnavailable, match=r"Call poll\(\) again: it joins the group again"):
+        committing.commit(consumer, [TopicPartition("t", 0, 7)])
+    monkeypatch.setattr(committing, "REBALANCE_SECONDS_MAX", 0)
+    with pytest.raises(KafkaUnavailable, match="rebalance in progress"):
+        committing.commit(Rebalancing(*busy[1:] * 99), [TopicPartition("t", 0, 7)])
+
+
+def test_a_topic_that_is_made_anew_is_committed_up_to_the_same_offset(broker, topic_prefix):
+    """With the old topic Kafka has forgotten what was committed."""
+    topic = f"{topic_prefix}out"
+    delivered(broker, topic, range(3))
+    kafka = {"bootstrap.servers": broker.bootstrap, "topic.metadata.refresh.interval.ms": 1000}
+    with OrderedConsumer(kafka, [topic], group=f"{topic}-g") as first:
+        assert [next_of(first) for _ in range(3)] == [0, 1, 2]
+        first.commit()
+        delete_topic(broker.bootstrap, topic)
+        delivered(broker, topic, range(3), incarnation=2)
+        with suppress(KafkaUnavailable):  # it may hear that the topic was not there
+            first.poll(0)
+        found = next_of(first)
+        while found < 2:
+            found = next_of(first)
+        first.commit()
+    with reader(broker, topic) as second:
+        assert [second.poll(1) for _ in range(8)] == [None] * 8
+
+
+def test_a_protocol_without_an_assignor_of_the_readers():
+    kafka = {"bootstrap.servers": "127.0.0.1:1", "group.protocol": "consumer"}
+    with OrderedConsumer(kafka, ["t"], group="g") as consumer:
+        assert consumer.poll(0) is None
 
 
 class Interrupted:

@@ -1,10 +1,11 @@
 """What cannot work is a sentence, and librdkafka keeps its lines to itself."""
 
 import pytest
+from confluent_kafka import KafkaError
 from kafka import KafkaProducer
 
 from streaming import GroupPublisher, LabelledProducer, MulticastSender, OrderedConsumer
-from streaming.errors import ConfigError, SequencerError
+from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
 from tests.kafka_helpers import create_topics
 from tests.service_helpers import called
 
@@ -49,6 +50,42 @@ def test_nothing_is_sent_after_the_end():
         pass
     with pytest.raises(SequencerError, match=r"is closed. The message was not sent. Make a new"):
         producer.send("k", b"v")
+
+
+class Kept(LabelledProducer):
+    """One that keeps messages, and whose requests nobody makes."""
+
+    def __init__(self, kafka, topic):
+        super().__init__(kafka, topic, keep=5)
+
+
+@pytest.mark.parametrize(
+    ("make", "send"),
+    [
+        (lambda: LabelledProducer(NOBODY, "t"), lambda sender: sender.send("k", b"v")),
+        (lambda: Kept(NOBODY, "t"), lambda sender: sender.send("k", b"v")),
+        (lambda: GroupPublisher(NOBODY, "t", "s"), lambda sender: sender.send("g", b"v")),
+        (lambda: MulticastSender(NOBODY, "t", "s"), lambda sender: sender.send(["p"], b"v")),
+    ],
+)
+def test_a_failure_of_earlier_messages_says_that_this_one_was_not_sent(make, send):
+    sender = make()
+    sender._note(KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    with pytest.raises(KafkaUnavailable, match="The message of this call was not sent either."):
+        send(sender)
+    sender._note(KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    with pytest.raises(KafkaUnavailable, match=r"timed out\. The(y are|ir labels)") as raised:
+        sender.flush(0)
+    assert "this call" not in str(raised.value)
+
+
+def test_who_has_closed_sends_nothing_again():
+    """And does not say so."""
+    producer = Kept(NOBODY, "t")
+    producer._note(KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    with pytest.raises(KafkaUnavailable, match="Their labels are missing") as raised:
+        producer.close()
+    assert "sent again" not in str(raised.value)
 
 
 class NotText(str):
