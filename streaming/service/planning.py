@@ -128,7 +128,8 @@ def kept_partitions(
     """Return over how many partitions the keys of each topic are spread: as before.
 
     A topic may have been given partitions since; keys that moved would be read in two places. So
-    topics that are written no more are among them: the file may name them again. ConfigError where one was made again with fewer than the batch in doubt is written to.
+    topics that are written no more are among them: the file may name them again. ConfigError where
+    one was made again with fewer than the batch in doubt is written to.
     """
     name = checkpoint.pipeline
     known = Decisions(checkpoint).last().get("partitions", {})
