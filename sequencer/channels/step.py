@@ -234,7 +234,7 @@ def _disorder(
     window = table.limit(rules, "window", rows.channel[of])
     of_epoch = same[of] & (ahead >= 0) & (ahead <= window)
     of, ahead = of[of_epoch], ahead[of_epoch]
-    waits_ms = now_ms - rows.since_ms[of]
+    waits_ms = now_ms - rules.counted(rows.since_ms[of])
     return measure_unsorted(rows.channel[of], ahead, rows.row[of], waits_ms, held_count)
 
 

@@ -63,7 +63,7 @@ class NaiveChannels(NaiveAsking):
 
     def measure(self, key, since, now):
         if isinstance(self.rule(key, "gap_after"), Quantile):
-            self.delays.append((self.rule(key, "glob"), now - since))
+            self.delays.append((self.rule(key, "glob"), self.waited(now, since)))
 
     def rule(self, key, name):
         """What the first rule that matches says, or else the pipeline."""
