@@ -31,13 +31,17 @@ def who_waits(config: Config, blocked: Mapping[str, int], most: int) -> dict[str
     from streaming.disciplines import DISCIPLINES  # noqa: PLC0415  (a quick --help)
     from streaming.disciplines.discipline import listed_in  # noqa: PLC0415
     from streaming.service.checkpoint import Checkpoint  # noqa: PLC0415
+    from streaming.service.move_checks import require_as_it_ran  # noqa: PLC0415
 
     found, unknown = {}, []
     for name, count in blocked.items():
         settings = config.pipelines[name]
         discipline = DISCIPLINES[settings.discipline]
         with config.faults_of(name):
-            texts = Checkpoint.of(config, name).waiting().values()
+            checkpoint = Checkpoint.of(config, name)
+            texts = checkpoint.waiting().values()
+            if texts and checkpoint.identity() is not None:
+                require_as_it_ran(config, checkpoint, reads=False)
             listed = listed_in(texts) if discipline.all_waiting else most
             reported = discipline.waiting(settings, texts, None if most > listed else most)
         found[name] = reported[:most]

@@ -16,6 +16,8 @@ from streaming.arrow.schemas import RECORD
 CONTEXT = "sequencer.batch"
 """Spark's property of a job in which its tasks find the `BatchContext`, as JSON. The functions that
 they run are then the same in every batch, and a part of the query that Spark knows."""
+DELIVERY = "service.delivery"
+"""The key of :attr:`Plan.delivery` in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,8 @@ class Plan:
         done: some partitions may have written it as it was.
         """
         names = {"output": self.output, "rejects": self.rejects, "events": self.events}
-        return {**names, "service.name": self.service, "pipeline": self.pipeline}
+        own = {"service.name": self.service, "pipeline": self.pipeline}
+        return {**names, **own, DELIVERY: self.delivery}
 
     def under(self, decisions: Mapping[str, Any]) -> Self:
         """Return this plan with a batch's decisions in place of its own."""

@@ -41,7 +41,8 @@ class Topic:
 def needed(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
     """Return the topics of these pipelines (None: all), each once, with their state in Kafka.
 
-    A topic that one pipeline writes and another reads has the writer's role. Topics of subscribers
+    A topic that one pipeline writes and another reads has the writer's role, also where the writer
+    is not one of these. Topics of subscribers
     that are not in the configuration's groups are not among them.
     """
     return _needed(config, existing(config), names)
@@ -52,8 +53,10 @@ def missing(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
     return [topic for topic in needed(config, names) if topic.partitions is None]
 
 
-def create(config: Config, *, inputs: bool, commands: bool = True) -> list[str]:
-    """Create the missing topics; return their names. Idempotent.
+def create(
+    config: Config, *, inputs: bool, commands: bool = True, names: Iterable[str] | None = None
+) -> list[str]:
+    """Create the missing topics of these pipelines (None: all); return their names. Idempotent.
 
     Inputs that only users write to are created only with ``inputs``: a missing one is more often a
     typing error. Topics of commands are created unless ``commands`` is false. A new topic gets as
@@ -65,7 +68,7 @@ def create(config: Config, *, inputs: bool, commands: bool = True) -> list[str]:
     there = existing(config)
     wanted = [
         topic
-        for topic in _needed(config, there)
+        for topic in _needed(config, there, names)
         if topic.partitions is None
         and (inputs or topic.role != "input")
         and (commands or topic.role != "commands")
@@ -171,7 +174,7 @@ def wait_for(config: Config, names: set[str]) -> None:
 def require(config: Config, names: Iterable[str], *, inputs_only: bool = False) -> None:
     """Raise ConfigError if a topic of these pipelines is missing.
 
-    ``inputs_only``: check only inputs that none of them writes.
+    ``inputs_only``: check only inputs that no pipeline of the file writes.
     """
     names = list(names)
 
@@ -297,16 +300,15 @@ def end_of(consumer: Any, partition: Any) -> int:
 def _needed(
     config: Config, there: Mapping[str, int], names: Iterable[str] | None = None
 ) -> list[Topic]:
-    chosen = set(config.pipelines if names is None else names)
+    chosen = list(config.pipelines if names is None else names)
     by_name: dict[str, Topic] = {}
-    for name, pipeline in config.pipelines.items():
-        if name not in chosen:
-            continue
-        for role, topic in pipeline.topics():
+    for name in dict.fromkeys([*chosen, *config.pipelines]):
+        for role, topic in config.pipelines[name].topics():
             known = by_name.get(topic)
             if known is None or (known.role in FROM_USERS and role not in FROM_USERS):
                 by_name[topic] = Topic(topic, name, role, there.get(topic))
-    return list(by_name.values())
+    used = {topic for name in chosen for _, topic in config.pipelines[name].topics()}
+    return [topic for topic in by_name.values() if topic.name in used]
 
 
 def _partitions_of(topic: Topic, config: Config, there: Mapping[str, int]) -> int:

@@ -16,11 +16,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from streaming.disciplines.plan import Plan
+from streaming.disciplines.plan import DELIVERY, Plan
 from streaming.errors import Fenced, InputLost
 from streaming.service.checkpoint import Checkpoint
-from streaming.service.decisions import CHANGED, Decisions
+from streaming.service.decisions import CHANGED, PINNED, Decisions
 from streaming.service.standing import (
+    NAMES,
     Options,
     Standing,
     progress_of,
@@ -127,7 +128,27 @@ def settle(
             pipeline=plan.pipeline,
         )
         checkpoint.forget_planned()
+    _rename_progress(plan, checkpoint, query)
     return standing.is_remembered
+
+
+def _rename_progress(plan: Plan, checkpoint: Checkpoint, query: str) -> None:
+    """Write the progress under the names that the file has given it since the last batch, if any.
+
+    A first batch that is killed would have none, as if Kafka had forgotten it.
+    """
+    done = checkpoint.done()
+    if plan.delivery != "exactly-once" or done < 0 or checkpoint.batch_in_doubt() >= 0:
+        return
+    decisions = Decisions(checkpoint)
+    before, now = decisions.last().get(PINNED, {}), plan.pinned()
+    if all(before.get(key, now.get(key)) == now.get(key) for key in (*NAMES, DELIVERY)):
+        return
+    checkpoint.sync_logs()
+    digest, newest_ms = decisions.digest(done, decisions.last()), decisions.newest_ms(done)
+    progress = BatchProgress(done, query, digest, newest_ms=newest_ms)
+    _take_back(plan, range(plan.state_partitions + 1), progress)
+    decisions.standing(done + 1, {**plan.decisions(), PINNED: now})
 
 
 def _require_one_history(plan: Plan, standing: Standing) -> None:

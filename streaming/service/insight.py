@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +14,7 @@ from streaming.disciplines.reshard import ShardRow
 from streaming.disciplines.state_row import StateRow
 from streaming.errors import JobFailed, StorageUnavailable
 from streaming.service.checkpoint import Checkpoint
+from streaming.service.move_checks import require_as_it_ran
 from streaming.service.planning import make_plan
 from streaming.spark.session_access import state_rows, use_state_format
 
@@ -72,8 +72,7 @@ def _read(
             "Nothing was read.",
             f"Start it first: sequencer run CONFIG --pipeline {name}.",
         )
-    discipline = config.pipelines[name].discipline
-    checkpoint.require_like(identity, replace(identity, discipline=discipline))
+    require_as_it_ran(config, checkpoint, reads=False)
     plan = make_plan(config, name, identity, {})
     for _ in range(READS_MAX):
         rows = shard_states(session, checkpoint.location, checkpoint.state_format())

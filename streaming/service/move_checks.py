@@ -50,11 +50,15 @@ def require_moved(old: Checkpoint, new: Checkpoint, shards: int) -> None:
         )
 
 
-def require_as_it_ran(config: Config, old: Checkpoint) -> None:
-    """ConfigError where the file says otherwise what is fixed for the checkpoint's life."""
+def require_as_it_ran(config: Config, old: Checkpoint, *, reads: bool = True) -> None:
+    """ConfigError where the file says otherwise what is fixed for the checkpoint's life.
+
+    ``reads``: also which inputs it reads, which its state does not depend on.
+    """
     identity, settings = old.identity(), config.pipelines[old.pipeline]
     assert identity is not None  # noqa: S101  (asked before)
-    inputs, own = sorted(settings.input), DISCIPLINES[settings.discipline].identity(settings)
+    inputs = sorted(settings.input) if reads else identity.inputs
+    own = DISCIPLINES[settings.discipline].identity(settings)
     discipline = settings.discipline
     old.require_like(identity, replace(identity, discipline=discipline, inputs=inputs, own=own))
 

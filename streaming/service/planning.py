@@ -127,8 +127,9 @@ def kept_partitions(
 ) -> dict[str, int]:
     """Return over how many partitions the keys of each topic are spread: as before.
 
-    A topic may have been given partitions since; keys that moved would be read in two places.
-    ConfigError where one was made again with fewer than the batch in doubt is written to.
+    A topic may have been given partitions since; keys that moved would be read in two places. So
+    topics that are written no more are among them: the file may name them again. ConfigError where
+    one was made again with fewer than the batch in doubt is written to.
     """
     name = checkpoint.pipeline
     known = Decisions(checkpoint).last().get("partitions", {})
@@ -143,7 +144,7 @@ def kept_partitions(
                 level="warning",
                 pipeline=name,
             )
-    return kept
+    return {**known, **kept}
 
 
 def _require_enough(

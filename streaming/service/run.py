@@ -188,7 +188,7 @@ class Service:
         rights.require(self.config, self.names)  # Kafka lists no topic that a user may not see
         topics.require(self.config, self.names, inputs_only=True)
         if self.config.service.create_topics:
-            for name in topics.create(self.config, inputs=False):
+            for name in topics.create(self.config, inputs=False, names=self.names):
                 say(f"created topic {name}", event="topic-created", topic=name)
         topics.require(self.config, self.names)
         limits.require(self.config, self.names)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kafka.errors import UnstableOffsetCommitError
 
-from streaming.disciplines.plan import Plan
+from streaming.disciplines.plan import DELIVERY, Plan
 from streaming.disciplines.refused import refusing_runs
 from streaming.errors import ConfigError
 from streaming.service.checkpoint import Checkpoint
@@ -68,13 +68,17 @@ def standing_of(plan: Plan, checkpoint: Checkpoint, query: str, options: Options
     decisions = Decisions(checkpoint)
     unlike = unlike_now(plan, decisions)
     if plan.delivery != "exactly-once":
-        return Standing(may_be_written=True)
+        unlike.pop(DELIVERY, None)  # what was written exactly once is repeated, too
+        return Standing(may_be_written=True, unlike=unlike, planned=decisions.planned)
     is_lost = options.lost_input and checkpoint.batch_in_doubt() >= 0
     is_decisive = bool(unlike) or options.repeats or is_lost
     standing = _compared(plan, checkpoint, query, confirmed=is_decisive)
     if standing.behind and not is_decisive:
         standing = _compared(plan, checkpoint, query, confirmed=True)
-    standing.may_be_written = bool(standing.begun or standing.written or standing.unknown)
+    # At-least-once there is no progress: an older one says nothing of that batch.
+    standing.may_be_written = bool(
+        standing.begun or standing.written or standing.unknown or DELIVERY in unlike
+    )
     # Under another name there is other progress, or none.
     if standing.may_be_written or unlike.keys() & NAMES:
         standing.unlike, standing.planned = unlike, decisions.planned

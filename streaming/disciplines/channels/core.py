@@ -203,8 +203,9 @@ def step_shard(
     def records_of(rows: NDArray[np.int64]) -> pa.Table:
         return pool_of(records.among(rows)).take(rows, DELIVERED)
 
+    state, retired = plan.before_batch(shard.state, now_ms)
     outcome, details = without_refused(
-        partial(step, shard.state, arrivals, now_ms, plan.rules, asked.commands, placed=placed),
+        partial(step, state, arrivals, now_ms, plan.rules, asked.commands, placed=placed),
         refused,
         records_of,
     )
@@ -229,7 +230,8 @@ def step_shard(
     totals.shared += len(totals.parts)
     totals.answers = [answer for _, answer in answers[:ANSWERS_MAX]]
     totals.waiting = waiting_report(shard.state, outcome.state)
-    events = [event_of(event, plan.pipeline, now_ms) for event in outcome.events] + answers
+    announced = retired + outcome.events
+    events = [event_of(event, plan.pipeline, now_ms) for event in announced] + answers
 
     def writes() -> Iterator[Write]:
         for table in deliveries(pool, outcome, notice_rows, plan):

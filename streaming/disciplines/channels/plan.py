@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, ClassVar, Self
 
-from sequencer.channels import Op, Rules
+from sequencer.channels import ChannelEvent, Op, Rules, ShardState
 from sequencer.channels.delays import Quantile
 from sequencer.channels.rules import POLICIES, Full
 from streaming.disciplines.plan import BatchContext, Plan
@@ -90,6 +90,12 @@ class ChannelPlan(Plan):
         It was planned before an operator could send the missing label.
         """
         return replace(self, rules=self.rules.for_repeat) if context.repeated else self
+
+    def before_batch(
+        self, state: ShardState, _now_ms: int
+    ) -> tuple[ShardState, list[ChannelEvent]]:
+        """Return the state to which a batch's records come, and events before them."""
+        return state, []
 
     def delivers_to(self, topic: str) -> bool:
         """Return whether a topic gets deliveries; requests for missing labels are none."""

@@ -149,7 +149,10 @@ GROUP = Discipline(
         "retired",
     ),
     fixed={
-        "groups": Fixed(instead="Change groups by commands on the pipeline's commands topic."),
+        "groups": Fixed(
+            instead="Change groups by commands on the pipeline's commands topic, and set it back: "
+            "verify begins with it."
+        ),
         "sequencing": Fixed(
             'write sequencing = {was} into its table (without it, it is "batch")',
         ),

@@ -49,6 +49,24 @@ def names(found, prefix):
     return {(topic.name.removeprefix(prefix), topic.role, topic.partitions) for topic in found}
 
 
+def test_an_input_that_another_process_writes_is_not_asked_of_users(config, broker, topic_prefix):
+    """`run --pipeline b` may be the first to start; it creates the topics that the file writes."""
+    create_topics(broker.bootstrap, {topic_prefix + "a.in": 1})
+    settings = config(a={}, b={"input": [topic_prefix + "a.out", topic_prefix + "users"]})
+    with pytest.raises(ConfigError) as error:
+        topics.require(settings, [topic_prefix + "b"], inputs_only=True)
+    assert f"{topic_prefix}users ({topic_prefix}b, input)" in error.value.message
+    assert topic_prefix + "a.out" not in error.value.message
+    with pytest.raises(ConfigError) as error:
+        topics.require(settings, [topic_prefix + "b"])
+    assert f"{topic_prefix}a.out ({topic_prefix}a, output)" in error.value.message
+    assert topic_prefix + "a.rejects" not in error.value.message
+    made = topics.create(settings, inputs=False, names=[topic_prefix + "b"])
+    assert {name.removeprefix(topic_prefix) for name in made} == {
+        "a.out", "b.out", "b.rejects", "b.events", "b.commands",
+    }, "b's user may have no right to create the others"  # fmt: skip
+
+
 def test_needed_and_missing(config, broker, topic_prefix):
     create_topics(broker.bootstrap, {topic_prefix + "a.in": 3})
     settings = config(a={}, b={"input": [topic_prefix + "a.out", topic_prefix + "a.in"]})

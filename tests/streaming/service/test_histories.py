@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from streaming.disciplines.plan import BatchContext
+from streaming.disciplines.plan import DELIVERY, BatchContext
 from streaming.disciplines.refused import FINDING, RECORDS_READ
 from streaming.errors import CheckpointBehind, ConfigError, Fenced, KafkaUnavailable
 from streaming.service import histories, standing
@@ -298,14 +298,34 @@ def test_what_a_planned_batch_cannot_do_without_is_as_it_was(checkpoint, monkeyp
     settle()
 
 
-def test_at_least_once_no_partition_passes_over_what_it_wrote(checkpoint):
-    Decisions(checkpoint).standing(0, {**RULES, PINNED: {"label": "header('label')"}})
-    now = {"label": "key"}
-    plan = SimpleNamespace(
-        delivery="at-least-once", pipeline="p", reads=("in",), pinned=lambda: now
-    )
-    histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
-    assert Decisions(checkpoint).pinned() == now
+def test_at_least_once_a_repeated_batch_gives_what_it_gave(checkpoint):
+    """Under another label it would give its numbers to other records, which readers pass over."""
+    before = {"label": "header('label')", DELIVERY: "exactly-once"}
+    Decisions(checkpoint).standing(0, {**RULES, PINNED: before})
+    now = {**before, "label": "key", DELIVERY: "at-least-once"}
+    plan = plan_of(1, pinned=lambda: now)
+    plan.delivery = "at-least-once"
+
+    def settle():
+        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
+
+    with pytest.raises(ConfigError, match=r"batch 1 was planned.*label was \"header"):
+        settle()
+    now["label"] = before["label"]
+    settle()
+    assert Decisions(checkpoint).pinned() == now, "it may be written at least once"
+
+
+def test_a_batch_that_was_begun_at_least_once_has_to_end(checkpoint, monkeypatch):
+    """Its progress is older than it, or there is none: neither says that it is not written."""
+    kept = {n: (0, BatchProgress(0, "q", NOTHING).to_text()) for n in range(2)}
+    with_producers(monkeypatch, kept, set())
+    Decisions(checkpoint).standing(0, {**RULES, PINNED: {DELIVERY: "at-least-once"}})
+    plan = plan_of(1, pinned=lambda: {DELIVERY: "exactly-once"})
+    with pytest.raises(ConfigError, match=r"service\.delivery was 'at-least-once'; some of it may"):
+        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
+    histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=True)
+    assert Decisions(checkpoint).renewals, "what is written of it is written once more"
 
 
 def test_a_late_request_of_its_own_past_does_not_end_a_start(monkeypatch):

@@ -98,6 +98,20 @@ def test_an_output_that_was_made_again_smaller_stops_a_start_while_a_batch_is_in
     assert kept_partitions(checkpoint, {"out": 1, "events": 1}, print)["out"] == 1, "none is"
 
 
+def test_a_topic_that_is_written_again_has_its_keys_where_they_were(tmp_path):
+    """It was given partitions, then the file named another one for a while."""
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    said = []
+    for batch, there in enumerate([{"out": 2}, {"other": 5}]):
+        kept = kept_partitions(checkpoint, there, lambda text, **_: said.append(text))
+        Decisions(checkpoint).standing(batch, {"partitions": kept})
+    assert kept["other"] == 5
+    assert not said
+    kept = kept_partitions(checkpoint, {"out": 5}, lambda text, **_: said.append(text))
+    assert kept["out"] == 2
+    assert "out has 5 partitions now. Its keys stay in the first 2" in said[0]
+
+
 REFUSED = """An error occurred while calling o9.createAtomic.
 : java.io.IOException: Mkdirs failed
 \tat org.apache.hadoop.fs.Files.create(Files.java:1)

@@ -57,6 +57,8 @@ def naive(batches):
     """A counter for each key, which begins again when the key was silent for long enough."""
     counters, found, retired = {}, [], []
     for now, records in batches:
+        silent = [key for key, counter in counters.items() if now - counter[2] >= RETIRE_MS]
+        retired += [(key, counters.pop(key)[0]) for key in silent]
         for record in records:
             key = record["key"]
             if key is None:
@@ -65,8 +67,8 @@ def naive(batches):
             found.append((key, record["value"], counter[0], counter[1]))
             counter[0] += 1
             counter[2] = now
-        silent = [key for key, counter in counters.items() if now - counter[2] >= RETIRE_MS]
-        retired += [(key, counters.pop(key)[0]) for key in silent]
+    silent = [key for key, counter in counters.items() if now - counter[2] >= RETIRE_MS]
+    retired += [(key, counters.pop(key)[0]) for key in silent]
     return found, retired
 
 
@@ -150,6 +152,16 @@ def test_it_does_what_the_text_says():
         for label, value in sorted(mine, key=lambda _: rng.random()):
             proxy((label, value))
         assert delivered == [value for _, value in labelled]
+
+
+def test_after_a_stop_a_channel_begins_a_higher_epoch():
+    """Who reads the labels may have run meanwhile, and have forgotten the channel: label 1 waits."""
+    plan = label_plan()
+    record = arriving(random.Random(1), 1)[0] | {"key": b"a"}
+    _, out, _, events = run([(100, [record]), (100 + RETIRE_MS, [record])], plan)
+    assert [(each["label"], each["epoch"]) for each in out] == [(0, 100), (0, 100 + RETIRE_MS)]
+    assert [(each["event"], each["incarnation"]) for each in events] == [("retired", 100)]
+    assert not plan.counts_pauses
 
 
 def test_inspect_shows_the_next_label():
