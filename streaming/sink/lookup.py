@@ -49,6 +49,8 @@ def _ask(plan: Plan, topic: str) -> int:
     with choice.opened(plan.producer) as brokers:
         refusal = None
         there = admin.cluster_of(brokers).topics
+        if topic not in there:
+            brokers.find_leaders([topic])  # KafkaError where this user may not see it
         if topic not in there and plan.create_topics:
             new = admin.NewTopic(topic, 1, plan.new_topics)
             refusal = admin.create(brokers, [new])[topic]  # or somebody was first

@@ -14,6 +14,7 @@ from streaming.errors import KafkaUnavailable
 from streaming.kafka import client_settings
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.sink import writer as writers
+from streaming.sink.lookup import look_up
 from streaming.sink.progress import BatchProgress
 from streaming.sink.writer import writer_for
 from streaming.source.fetching import Fetching
@@ -111,3 +112,17 @@ def test_a_right_that_is_missing_is_named_with_its_topic(secure_broker, topic_pr
     assert f"TOPIC_AUTHORIZATION_FAILED ({plan.output})" in refused()
     secure_broker.grant(user, [("Write", "Topic", plan.output)])
     assert f"TOPIC_AUTHORIZATION_FAILED ({plan.events})" in refused()
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_a_subscriber_s_topic_that_may_not_be_seen_is_not_taken_for_missing(
+    secure_broker, topic_prefix, create
+):
+    user = f"{topic_prefix}user"
+    plan = make_plan(secure_broker, topic_prefix, "oauth", "", texts=False, user=user)
+    plan = dataclasses.replace(plan, output=f"{topic_prefix}{{subscriber}}", create_topics=create)
+    secure_broker.grant(user, [("Create", "Topic", f"{topic_prefix}*")])
+    with pytest.raises(
+        KafkaUnavailable, match=rf"TOPIC_AUTHORIZATION_FAILED \({topic_prefix}out\)"
+    ):
+        look_up(plan, f"{topic_prefix}out")
