@@ -56,6 +56,7 @@ LAYERS = [
     {"verify", "replay"},
     {"bench", "console", "demo"},
     {"cli"},
+    {"__main__"},
 ]
 """The rooms of `streaming`, the lowest first."""
 

@@ -28,8 +28,9 @@ def _none() -> Int64s:
 class Disorder:
     """The arrivals of one step: the number in order, and parallel arrays of the others.
 
-    ``displaced`` in labels (above 0), ``late_ms`` in batch time (0: within one batch), ``channel``:
-    a row. Duplicates, and messages that arrived after they were given up, are not counted.
+    ``displaced`` in labels (above 0), ``late_ms`` in batch time without pauses (0: within one
+    batch), ``channel``: a row. Duplicates, and messages that arrived after they were given up, are
+    not counted.
     """
 
     in_order: int = 0

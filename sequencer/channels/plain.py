@@ -104,7 +104,7 @@ class Channel:
     def _measure(self, since_ms: int, now_ms: int) -> None:
         """Count the delay of a message that the channel has waited for since ``since_ms``."""
         if self.rules.gap.by is not None:
-            self.results.delays.append((self.rule, now_ms - since_ms))
+            self.results.delays.append((self.rule, self._counted_ms(since_ms, now_ms)))
 
     def pass_on(self, row: int, now_ms: int) -> None:
         """Deliver a record without a label where it arrives; nothing waits for it."""
@@ -252,11 +252,11 @@ class Channel:
         """Begin if the time to settle is over; apply the gap policy to a gap that is due."""
         policy, settle_ms = self.rules.gap, self.rules.settle_ms
         if self.start == NONE and settle_ms is not None:
-            if not self.held or self._waited_ms(now_ms) < settle_ms:
+            if not self.held or self._counted_ms(self.held.since_ms(now_ms), now_ms) < settle_ms:
                 return
             self.begin_at(self.frontier, now_ms)
         while self.held and policy.after_ms is not None:
-            if self._waited_ms(now_ms) < policy.after_ms:
+            if self._counted_ms(self.held.since_ms(now_ms), now_ms) < policy.after_ms:
                 return
             policy.end(self, now_ms)
 
@@ -272,6 +272,10 @@ class Channel:
     def _waited_ms(self, now_ms: int) -> int:
         """Return how long the oldest held message has waited; 0 if none is held."""
         return now_ms - self.held.since_ms(now_ms)
+
+    def _counted_ms(self, since_ms: int, now_ms: int) -> int:
+        """Return the length of a wait without the service's pauses."""
+        return now_ms - since_ms - sum(ms for at_ms, ms in self.rules.pauses if at_ms >= since_ms)
 
     def skip_to(self, in_cycle: int | None) -> int:
         """Return the position up to which a skip gives up; ``in_cycle`` None: the lowest held one.

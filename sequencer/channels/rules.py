@@ -141,6 +141,8 @@ class Rules:
     within this time. ``pass_unlabelled``: a record without a label is delivered where it arrives,
     not rejected. ``notices``: events of channels are also records in their streams. ``ask_ms``: the
     time after the first message above them when missing labels are requested; None: never.
+    ``pauses``: the times in which the service read nothing, in order, which no wait counts: the
+    time of the batch before each, and its length.
     """
 
     labels: Labels
@@ -154,6 +156,7 @@ class Rules:
     notices: bool = False
     settle_ms: int | None = None
     ask_ms: int | None = None
+    pauses: tuple[tuple[int, int], ...] = ()
     others: tuple[tuple[str, Rules], ...] = ()
 
     def __post_init__(self) -> None:
@@ -225,6 +228,15 @@ class Rules:
             return np.array([getattr(self, name)], dtype=np.int64)
         numbers = np.array([getattr(rules, name) for rules in self.each], dtype=np.int64)
         return numbers[rule]
+
+    def counted(self, since_ms: Int64s) -> Int64s:
+        """Return since when waits count that began then: later by the pauses behind it."""
+        if not self.pauses:
+            return since_ms
+        at_ms, length_ms = np.array(self.pauses).T
+        behind = np.append(np.cumsum(length_ms[::-1])[::-1], 0)
+        later: Int64s = since_ms + behind[np.searchsorted(at_ms, since_ms)]
+        return later
 
     @property
     def asks(self) -> bool:

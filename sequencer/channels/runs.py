@@ -162,8 +162,9 @@ def due_at(missing: Missing, tries: Int64s, asked_ms: Int64s, rules: Rules, rule
     """Return when each run is requested next; NEVER_MS: never. ``rule`` is by row of the table."""
     every = rules.limit("ask_every_ms", rule[missing.channel])
     every = np.broadcast_to(every, len(missing))
+    since_ms, asked_ms = rules.counted(missing.since_ms), rules.counted(asked_ms)
     later = asked_ms + (np.where(every == NEVER_MS, 0, every) << np.maximum(tries - 1, 0))
-    due = np.where(tries == 0, missing.since_ms + np.where(every == NEVER_MS, 0, every), later)
+    due = np.where(tries == 0, since_ms + np.where(every == NEVER_MS, 0, every), later)
     starts = starts_of(missing.channel)
     open_ = tries < TRIES_MAX
     before: Int64s = np.cumsum(open_) - open_

@@ -203,13 +203,13 @@ class ShardState:
         idle[self.held.channel] = False
         if idle.any():
             retire_ms = rules.limit("retire_after_ms", self.rule[idle])
-            due.append(int((self.active_ms[idle] + retire_ms).min()))
+            due.append(int((rules.counted(self.active_ms[idle]) + retire_ms).min()))
         if len(self.held):
             wait_ms = rules.limit("wait_ms", self.rule[self.held.channel])
             if rules.settle_ms is not None:
                 settles = self.start[self.held.channel] == NONE
                 wait_ms = np.where(settles, rules.settle_ms, wait_ms)
-            due.append(int((self.held.since_ms + wait_ms).min()))
+            due.append(int((rules.counted(self.held.since_ms) + wait_ms).min()))
         if len(self.held) and rules.asks:
             due_ms = due_at(*self.missing(rules), rules, self.rule)
             due.append(int(due_ms.min(initial=NEVER_MS)))

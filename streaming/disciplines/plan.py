@@ -41,13 +41,15 @@ class Plan:
     through a batch, "" where these pass Spark. ``compression``: how operators encode record
     batches; empty where the sink has to. ``origin``: whether deliveries have a header that names
     their input record; ``progress``: the topic of progress marks, "" for none. ``decided``: the
-    fields, in words of JSON, that batches decide by (see :meth:`decisions`). ``part_records_max``,
+    fields, in words of JSON, that batches decide by (see :meth:`decisions`). ``counts_pauses``:
+    whether it has waits, which no pause counts in (`Decisions.note_pause`). ``part_records_max``,
     ``part_bytes_max``: a transaction of the sink's takes about so much.
     ``renewals``: when all keys got a new incarnation, and the first batch after that, as the
     checkpoint was older than its output; decided by the driver (`streaming.service.histories`).
     """
 
     discipline: ClassVar[str]
+    counts_pauses: ClassVar[bool] = False
     decided: ClassVar[tuple[str, ...]] = ("retire_after_ms", "partitions", "origin")
     sees_all: ClassVar[bool] = False
     """Whether each shard gets every record of a batch, and counts on all others getting it."""

@@ -37,6 +37,10 @@ Values = dict[str, Any]
 
 PINNED = "pinned"
 """Among the standing decisions of a batch: what a start has to have as it was (`Plan.pinned`)."""
+AWAY_MS = 1_000
+"""A shorter stop is none."""
+PAUSES_MAX = 100
+"""The most that are kept apart; earlier ones are joined."""
 CHANGED = "changed"
 """The finding that a repeated batch has other records than what is written of it."""
 
@@ -78,6 +82,7 @@ class Decisions:
     keys got a new incarnation, each time with the first batch after that. ``schemas``: of values,
     packed, by their ids (`streaming.service.schemas`); written with the next findings. ``peak_ms``:
     the largest time of a batch behind which the clock was set back, 0 for none: shards stay there.
+    ``pauses``: times in which nothing was read (`Rules.pauses`), standing as renewals are.
     ``before``: the query from which the state was moved here. ``hold``: called before findings are
     written; raises where another copy has taken the checkpoint, whose decisions they would replace.
     """
@@ -94,8 +99,10 @@ class Decisions:
         self.found: tuple[int, str, Values] = tuple(kept.get("found", (-1, "", {})))
         self.schemas: dict[str, str] = dict(kept.get("schemas", {}))
         self.peak_ms: int = kept.get("peak_ms", 0)
+        self.pauses: list[tuple[int, int]] = [tuple(each) for each in self.last().get("pauses", [])]
         self.before: str = kept.get("before", "")
         self._entry = (-1, b"")
+        self._is_new = False
 
     def standing(self, batch: int, wanted: Mapping[str, Any]) -> Values:
         """Return what stands for a batch: ``wanted`` if it was not planned before the start."""
@@ -177,12 +184,27 @@ class Decisions:
 
     def note_clock(self, batch: int) -> None:
         """Note how far the clock was where it was set back before this batch: the log forgets."""
-        is_last = self._entry[0] == batch - 1
-        last = self._entry[1] if is_last else self.checkpoint.logged_if_kept(batch - 1)
-        before = batch_ms(last or b"")
+        before = self._before_ms(batch)
         if self.time_ms(batch) < before and before > self.peak_ms:
             self.peak_ms = before
             self._write()
+
+    def note_pause(self, batch: int, ran_ms: int, least_ms: int) -> None:
+        """Note for how long nothing was read before this batch; that stands from it on.
+
+        ``ran_ms``: how long the batch before ran in this process. ``least_ms``: shorter times are
+        no pause; for the first batch that was not planned before, AWAY_MS.
+        """
+        if batch <= self.planned:
+            return
+        before = max(self._before_ms(batch), self.peak_ms)
+        length = max(self.time_ms(batch), self.peak_ms) - before - ran_ms
+        least_ms, self._is_new = (least_ms if self._is_new else AWAY_MS), True
+        if before and length >= least_ms:
+            self.pauses.append((before, length))
+        if len(self.pauses) > PAUSES_MAX:
+            (_, first), (at_ms, second), *rest = self.pauses
+            self.pauses = [(at_ms, first + second), *rest]
 
     def time_ms(self, batch: int) -> int:
         """Return the time of the batch that runs."""
@@ -192,6 +214,12 @@ class Decisions:
         """Return the largest incarnation that this batch, or one before it, may give."""
         renewed = [at_ms + 1 for at_ms, _ in self.renewals[-1:]]
         return max(self.time_ms(batch), self.peak_ms, *renewed)
+
+    def _before_ms(self, batch: int) -> int:
+        """The time of the batch before, 0 where there is none."""
+        is_last = self._entry[0] == batch - 1
+        last = self._entry[1] if is_last else self.checkpoint.logged_if_kept(batch - 1)
+        return batch_ms(last or b"")
 
     def _until(self, batch: int) -> list[tuple[int, Values]]:
         """The standing decisions up to those that hold for a batch."""
@@ -220,4 +248,5 @@ class Decisions:
 
     def _renewed(self, values: Values) -> Values:
         renewals = {"renewals": [[*each] for each in self.renewals]} if self.renewals else {}
-        return {**values, **renewals}
+        pauses = {"pauses": [[*each] for each in self.pauses]} if self.pauses else {}
+        return {**values, **renewals, **pauses}

@@ -137,14 +137,13 @@ class Pipeline:
         )
         self.state_partitions = plan.state_partitions
         registry = Registry.of(self.config) if settings.needs_registry else None
-        self.carrier = Carrier(
-            plan, self.progress, self.checkpoint, self._note, self._claim, registry
-        )
+        due_ms = partial(self.progress.due_ms, plan.shards)
+        self.pace = Pace() if self.once else Pace(self.config.service.trigger.ms, due_ms)
+        more = self._claim, registry, self.pace.still_ms
+        self.carrier = Carrier(plan, self.progress, self.checkpoint, self._note, *more)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         use_state_format(self.session, self.checkpoint.state_format())
         limits = self.speed.limits(self.config.service, self.progress)
-        due_ms = partial(self.progress.due_ms, plan.shards)
-        self.pace = Pace() if self.once else Pace(self.config.service.trigger.ms, due_ms)
         if self.accept_lost_input and self._accepted is None:
             self._accepted = Acceptance({*plan.reads}, self._say_lost)
         self.source = source_of(self.session, plan, limits, self._accepted, self.pace)

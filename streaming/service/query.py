@@ -74,6 +74,7 @@ class Carrier:
     """What foreachBatch does: run the sink over a batch, then note what it reports.
 
     Called by the query's thread; the run loop sets ``stopping`` and reads ``failure``.
+    ``still_ms``: `Pace.still_ms`.
     """
 
     def __init__(
@@ -84,8 +85,11 @@ class Carrier:
         notify: Callable[[Progress], None],
         claim: Claim | None = None,
         registry: Registry | None = None,
+        still_ms: int | None = None,
     ) -> None:
         self.plan = plan
+        self.still_ms = still_ms if plan.counts_pauses else None
+        self._ran = (-1, 0)
         self.progress = progress
         self.checkpoint = checkpoint
         self.hold = (lambda _batch: None) if claim is None else claim.renew
@@ -117,6 +121,7 @@ class Carrier:
             )
             raise BatchFailed(batch)
         crash_point("1-2")
+        began = time.monotonic()
         try:
             self.hold(batch)
             if self.claim is not None:
@@ -133,6 +138,7 @@ class Carrier:
             clear(self.plan.large_rows)
         if self.failure is not None:
             raise BatchFailed(batch)
+        self._ran = batch, round((time.monotonic() - began) * 1000)
         crash_point("5-6")
 
     def _judged(self, failure: Exception, batch: int) -> Exception:
@@ -262,6 +268,9 @@ class Carrier:
     def _context(self, batch: int) -> BatchContext:
         progress, decisions = self.progress, self.decisions
         decisions.note_clock(batch)
+        if self.still_ms is not None:
+            ran_ms = self._ran[1] if self._ran[0] == batch - 1 else 0
+            decisions.note_pause(batch, ran_ms, self.still_ms)
         wanted = {**self.plan.decisions(), PINNED: self.plan.pinned()}
         standing = decisions.standing(batch, wanted)
         schemas = {} if self._schemas is None else self._schemas.known(batch)

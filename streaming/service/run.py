@@ -103,7 +103,8 @@ class Service:
         for line in remarks(self.config):
             say(line)
         master = self.config.spark.get("spark.master", DEFAULT_MASTER)
-        for checkpoint in checkpoints:
+        # Else two copies whose files have another order could both hold some, and both be refused.
+        for checkpoint in sorted(checkpoints, key=lambda each: each.pipeline):
             require_own(self.config, checkpoint)
             checkpoint.claim(self.config.service.name)
             self.claimed.append(checkpoint)

@@ -22,6 +22,8 @@ TICK_SECONDS = 1.0
 """This long after a batch without records another one may follow, and does if a timer is due."""
 IDLE_SECONDS = 10.0
 """The longest pause between two such batches."""
+STILL_SECONDS = 3 * IDLE_SECONDS
+"""A query that had no batch for longer, besides what it waits anyhow, did not run."""
 UNKNOWN = 0
 """When the first timer is due, where not every shard has said when its own is."""
 
@@ -50,6 +52,14 @@ class Pace:
         self.readers = 0
         self.ticks = self.is_waking = False
         self._began = self._ticked = -math.inf
+
+    @property
+    def still_ms(self) -> int | None:
+        """Return from when on a time without a batch is a pause; None: it never is.
+
+        With ``--once`` the time between two runs counts, as no run waits for timers.
+        """
+        return round((self.every_s + STILL_SECONDS) * 1000) if self.waits else None
 
     def hold(self) -> None:
         """Wait until the next batch may begin, or the query ends."""

@@ -52,6 +52,21 @@ def a_repeated_batch_has_the_rules_of_now(put):
     put(Decisions, "digest", lambda self, batch, _standing: digest(self, batch, {}))
 
 
+@plant_in("asking", needs="kill")
+def only_the_start_behind_a_pause_knows_it(put):
+    """A batch that is repeated counts waits in another way than the partitions that wrote it."""
+    standing_of, digest = Decisions.standing, Decisions.digest
+
+    def wrong(self, batch, wanted):
+        pauses, self.pauses = self.pauses, []
+        known = standing_of(self, batch, wanted)
+        self.pauses = pauses
+        return {**known, "pauses": [[*each] for each in pauses]}
+
+    put(Decisions, "standing", wrong)
+    put(Decisions, "digest", lambda self, batch, _standing: digest(self, batch, {}))
+
+
 @plant_in("changing", needs="power cut when", folder=True, kind="decisions")
 def decisions_are_left_in_memory(put):
     """`decisions.json` is written, and its disk not waited for."""

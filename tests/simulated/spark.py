@@ -34,6 +34,7 @@ RESTART_SECONDS = 2.0
 STOPPED_SECONDS = 0.05
 TICK_SECONDS = 2.0
 WAKING_BATCHES = 2
+STILL_MS = 10_000
 TRIGGER_SECONDS = 0.2
 REPEATS, LOST = "repeats", "lost input"
 MISTAKES = (AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
@@ -211,7 +212,7 @@ class Driver(Process):
         if plan.progress:
             self._mark(plan, progress)
         registry = self.service.registry
-        carrier = Carrier(plan, progress, storage, self._note, self.claim, registry)
+        carrier = Carrier(plan, progress, storage, self._note, self.claim, registry, STILL_MS)
         if registry is not None:
             carrier._schemas._stopping = Stopping()
         carrier.begin(storage.name_query(f"query-{self.service.starts}"))

@@ -45,7 +45,6 @@ from streaming.disciplines.channels.records import arrival_schema, record_schema
 from streaming.disciplines.channels.refused import without_refused
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.channels.waiting import waiting_report
-from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.refused import NOTHING_REFUSED, Refused
 from streaming.disciplines.shards import Core, ShardOperator, no_shares
 from streaming.disciplines.state_row import STATE
@@ -85,6 +84,13 @@ class ChannelOperator(ShardOperator[ChannelPlan, "ChannelCore"]):
 
     keeps_cores = False
 
+    def begin(self) -> None:
+        """Take over also the pauses: timers are set by the rules of now and by these."""
+        super().begin()
+        pauses = self.plan.rules.pauses
+        if self.configured.rules.pauses != pauses:
+            self.configured = self.configured.under({"pauses": pauses})
+
     def core(self, shard: int) -> ChannelCore:
         """Return a shard without channels."""
         return ChannelCore(self.plan, ShardFiles.of(self.plan, self.keys[shard]))
@@ -94,7 +100,7 @@ class ChannelOperator(ShardOperator[ChannelPlan, "ChannelCore"]):
         plan, now_ms = self.plan, core.clock_ms
         core.remove_files()
         try:
-            writes = core.step(packs, _for_batch(plan, self.context), self.refused)
+            writes = core.step(packs, plan.for_batch(self.context), self.refused)
         except GapFailure as gap:
             channel = word(gap.channel)
             raise GapTimeout(
@@ -249,16 +255,6 @@ def _times(
     partitions = partitions_of(keys, plan.partitions[plan.output])[which]
     read_ms = newest_read(before.read_ms, batch, plan.inputs)
     return read_ms, oldest_in(held.times, partitions)
-
-
-def _for_batch(plan: ChannelPlan, context: BatchContext) -> ChannelPlan:
-    """Return the plan for a batch: one that is repeated after a start does not fail for a gap.
-
-    It was planned before an operator could send the missing label.
-    """
-    if not context.repeated:
-        return plan
-    return replace(plan, rules=plan.rules.for_repeat)
 
 
 def _arrivals(batch: pa.Table, arrived: np.ndarray, plan: ChannelPlan) -> Arrivals:

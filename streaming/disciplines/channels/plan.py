@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from sequencer.channels import Op, Rules
 from sequencer.channels.delays import Quantile
 from sequencer.channels.rules import POLICIES, Full
-from streaming.disciplines.plan import Plan
+from streaming.disciplines.plan import BatchContext, Plan
 from streaming.settings.fields import ValueField
 
 
@@ -55,6 +55,7 @@ class ChannelPlan(Plan):
     """
 
     discipline: ClassVar[str] = "channel"
+    counts_pauses: ClassVar[bool] = True
     decided: ClassVar[tuple[str, ...]] = (*Plan.decided, "input_commands")
     gives_labels: ClassVar[bool] = False
     ops: ClassVar[tuple[Op, ...]] = tuple(Op)
@@ -77,10 +78,18 @@ class ChannelPlan(Plan):
     def under(self, decisions: Mapping[str, Any]) -> Self:
         """Return this plan with a batch's decisions (see `Plan.under`)."""
         values = {**self.decisions(), **decisions}
-        own = _under(replace(self.rules, others=()), values)
+        pauses = tuple((at_ms, length) for at_ms, length in values.get("pauses", ()))
+        own = _under(replace(self.rules, pauses=pauses, others=()), values)
         others = tuple((glob, _under(own, decided)) for glob, decided in values["rules"])
         rules = replace(own, others=others)
         return replace(Plan.under(self, decisions), rules=rules)
+
+    def for_batch(self, context: BatchContext) -> ChannelPlan:
+        """Return the plan for a batch: one that is repeated after a start does not fail for a gap.
+
+        It was planned before an operator could send the missing label.
+        """
+        return replace(self, rules=self.rules.for_repeat) if context.repeated else self
 
     def delivers_to(self, topic: str) -> bool:
         """Return whether a topic gets deliveries; requests for missing labels are none."""

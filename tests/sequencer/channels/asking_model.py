@@ -50,12 +50,13 @@ class NaiveAsking:
         asked, places = {}, 64
         for run in runs:
             since = min(held[1] for p, held in c["held"].items() if p > run[0])
-            times, last = c["asked"].get(run[0], (0, 0))
+            times, at = c["asked"].get(run[0], (0, 0))
+            since, last = since + self.paused(since), at + self.paused(at)
             due = since + every if times == 0 else last + every * 2 ** (times - 1)
             places -= times < 8
             if times < 8 and now >= due and places >= 0:
-                times, last = times + 1, now
+                times, at = times + 1, now
                 self.wanted.append((key, c["epoch"], run[0], run[-1] + 1, times))
             if times:
-                asked |= dict.fromkeys(run, (times, last))
+                asked |= dict.fromkeys(run, (times, at))
         c["asked"] = asked

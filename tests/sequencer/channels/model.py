@@ -15,6 +15,7 @@ class NaiveChannels(NaiveAsking):
     passes = False
     settle = None  # how long the first labels of a channel are waited for
     ruled = ()  # (glob, what differs there)
+    pauses = ()  # (time of the batch before, length): no wait counts them
 
     def __init__(self, *, cycle, to_place, window, held_max, full, gap_after, retire_after):
         self.cycle, self.to_place = cycle, to_place
@@ -54,9 +55,15 @@ class NaiveChannels(NaiveAsking):
         bounds = [int(bound) for bound in model_delays.BOUNDS if bound >= delays[at]]
         return min(max(bounds[0], rule.least_ms), rule.most_ms)
 
+    def paused(self, since):
+        return sum(length for at, length in self.pauses if at >= since)
+
+    def waited(self, now, since):
+        return now - since - self.paused(since)
+
     def measure(self, key, since, now):
         if isinstance(self.rule(key, "gap_after"), Quantile):
-            self.delays.append((self.rule(key, "glob"), now - since))
+            self.delays.append((self.rule(key, "glob"), self.waited(now, since)))
 
     def rule(self, key, name):
         """What the first rule that matches says, or else the pipeline."""
@@ -366,19 +373,19 @@ class NaiveChannels(NaiveAsking):
             c = self.channels[key]
             after = self.after(key)
             if c["start"] is None and c["held"]:
-                if now - min(held[1] for held in c["held"].values()) < self.settle:
+                if self.waited(now, min(held[1] for held in c["held"].values())) < self.settle:
                     c["answers"] = []
                     continue
                 self.begin(key, c, min(c["held"]))
             while (
                 after is not None
                 and c["held"]
-                and now - min(held[1] for held in c["held"].values()) >= after
+                and self.waited(now, min(held[1] for held in c["held"].values())) >= after
             ):
                 self.skip(key, c, now, "timeout")
             self.ask(now, key, c)
             c["answers"] = []
-            if not c["held"] and now - c["active"] >= self.rule(key, "retire_after"):
+            if not c["held"] and self.waited(now, c["active"]) >= self.rule(key, "retire_after"):
                 self.others.append(("retired", key, c["n"]))
                 del self.channels[key]
         self.clock = max(self.clock, *self.born_after.values(), 0)

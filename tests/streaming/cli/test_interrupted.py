@@ -69,3 +69,18 @@ def test_the_shop_has_no_whole_year():
     code, _, err = called("demo", "multicast", "--flights", "0")
     assert code == 2
     assert "--flights 1000" in err
+
+
+def test_ctrl_c_while_the_command_s_modules_are_imported():
+    program = """
+import runpy, sys
+class Interrupted:
+    def find_spec(name, *_):
+        if name == "streaming.cli":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted)
+runpy.run_module("streaming", run_name="__main__")
+"""
+    words = [sys.executable, "-c", program, "check", "c.toml"]
+    done = subprocess.run(words, check=False, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")

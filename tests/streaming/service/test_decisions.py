@@ -13,6 +13,7 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.groups.batch.core import BatchOperator
 from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.shards import Count
+from streaming.service import decisions as decisions_module
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.service.planning import make_plan
@@ -200,6 +201,61 @@ def test_where_the_clock_was_set_back_is_known_when_the_log_forgot_it(tmp_path, 
     Decisions(checkpoint).renew(4_000, 5)
     assert Decisions(checkpoint).renewals == [(9_001, 5)]
     assert Decisions(checkpoint).newest_ms(4) == 9_002  # new keys begin a millisecond after it
+
+
+def log_times(checkpoint, *times_ms):
+    """Have batches planned at these times, all but the last one done."""
+    checkpoint.offsets = dict(enumerate(times_ms))
+    checkpoint.logged = lambda batch: b'v1\n{"batchTimestampMs":%d}' % checkpoint.offsets[batch]
+    checkpoint.done = len(times_ms) - 2
+    return Decisions(checkpoint)
+
+
+def test_a_pause_stands_from_the_first_batch_that_comes_behind_it():
+    checkpoint = MemoryCheckpoint()
+    first = log_times(checkpoint, 10_000)
+    first.note_pause(0, 0, 30_000)
+    assert first.standing(0, {}) == {}, "nothing was before"
+    in_doubt = log_times(checkpoint, 10_000, 11_000)
+    in_doubt.note_pause(1, 0, 30_000)
+    assert in_doubt.standing(1, {}) == {}, "it was planned before the stop"
+    checkpoint.offsets[2] = 71_000
+    in_doubt.note_pause(2, 4_000, 30_000)
+    stop = {"pauses": [[11_000, 56_000]]}
+    assert in_doubt.standing(2, {}) == stop, "it ran for 4 s after the start"
+    checkpoint.offsets |= {3: 101_000, 4: 136_000}
+    for batch in (3, 4):
+        in_doubt.note_pause(batch, 1_000, 30_000)
+    whole = {"pauses": [*stop["pauses"], [101_000, 34_000]]}
+    assert in_doubt.standing(4, {}) == whole, "a process that stood still; 29 s are no pause"
+    checkpoint.done = 3
+    again = Decisions(checkpoint)
+    assert again.standing(4, {}) == whole
+    checkpoint.offsets[5] = 136_999
+    again.note_pause(5, 0, 30_000)
+    assert again.standing(5, {}) == whole, "less than a second"
+
+
+def test_pauses_are_of_the_time_that_shards_have():
+    """The clock was set back by an hour: until it has caught up, time stands for them."""
+    hour_ms = 3_600_000
+    decisions = log_times(MemoryCheckpoint(), hour_ms, 2 * hour_ms, hour_ms + 7, hour_ms + 99_000)
+    decisions.planned = 2
+    decisions.note_clock(2)
+    decisions.note_pause(3, 0, 30_000)
+    assert not decisions.pauses
+    decisions.checkpoint.offsets[4] = 2 * hour_ms + 40_000
+    decisions.note_pause(4, 0, 30_000)
+    assert decisions.pauses == [(2 * hour_ms, 40_000)]
+
+
+def test_the_oldest_of_many_pauses_are_one(monkeypatch):
+    monkeypatch.setattr(decisions_module, "PAUSES_MAX", 2)
+    decisions = log_times(MemoryCheckpoint(), 1_000, 11_000, 31_000, 71_000)
+    decisions.planned = 0
+    for batch in (1, 2, 3):
+        decisions.note_pause(batch, 0, 5_000)
+    assert decisions.pauses == [(11_000, 30_000), (31_000, 40_000)], "waits are longer, not shorter"
 
 
 def test_an_operator_has_those_of_the_batch_whose_task_it_runs_in(monkeypatch):

@@ -33,11 +33,11 @@ from tests.checkpoints import MemoryCheckpoint
 WAIT_SECONDS_MAX = 30
 
 
-def carrier(notify=lambda _progress: None, claim=None, discipline="channel"):
+def carrier(notify=lambda _progress: None, claim=None, still_ms=None, discipline="channel"):
     config = parse_config({"pipelines": {"p": {"discipline": discipline}}}, {}, "c.toml")
     own = DISCIPLINES[discipline].identity(config.pipelines["p"])
     plan = make_plan(config, "p", Identity(discipline, 16, 2, ["p.in"], own), {})
-    return Carrier(plan, Progress(), MemoryCheckpoint(), notify, claim)
+    return Carrier(plan, Progress(), MemoryCheckpoint(), notify, claim, still_ms=still_ms)
 
 
 def test_a_batch_that_is_planned_when_a_stop_comes_is_written(monkeypatch):
@@ -255,6 +255,30 @@ def test_who_has_lost_the_checkpoint_writes_no_findings():
     with pytest.raises(Fenced):
         mine._without([report], mine._context(4))
     assert Decisions(mine.checkpoint).findings(4) == {}
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_a_batch_that_runs_long_is_no_pause(monkeypatch, once):
+    """With --once the time between two runs counts: each run is shorter than the gap times."""
+    mine, clock = carrier(still_ms=None if once else 30_000), [0.0]
+    mine.checkpoint.logged = lambda batch: b'v1\n{"batchTimestampMs":%d}' % (1_000 + 90_000 * batch)
+    mine.checkpoint.offsets = dict.fromkeys(range(4))
+    mine.decisions = Decisions(mine.checkpoint)
+    mine.decisions.planned = 0
+    monkeypatch.setattr(query.time, "monotonic", lambda: clock[0])
+
+    def write(_frame, batch):
+        contexts.append(mine._context(batch))
+        clock[0] += 80.0 if batch == 1 else 20.0
+
+    contexts = []
+    monkeypatch.setattr(mine, "_write", write)
+    mine.begin("q")
+    for batch in range(4):
+        mine(None, batch)
+    stop, still = [1_000, 70_000], [181_000, 70_000]
+    found = [each.decisions.get("pauses", []) for each in contexts]
+    assert found == ([[]] * 4 if once else [[], [stop], [stop], [stop, still]])
 
 
 def failing(*_arguments):

@@ -1,9 +1,11 @@
 """The time of shards: a timer is due in one batch, neither before nor later; time goes forward."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from pyspark import TaskContext
 
 from sequencer import LinearLabels
 from sequencer.channels import Fail, Rules, Skip, delays
@@ -12,6 +14,7 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import decode_shard
 from streaming.disciplines.channels.core import ChannelOperator
 from streaming.disciplines.channels.records import record_schema
+from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.state_row import StateRow
 from streaming.errors import GapTimeout
 from tests.simulated.group_state import GroupState
@@ -58,6 +61,23 @@ def test_a_gap_that_fails_names_the_ways_on():
         list(operator((key,), iter([]), later))
     for way in ("Send the missing label", "`sequencer skip CONFIG --channel NAME`", '"wait"'):
         assert way in failed.value.remedy
+
+
+def test_a_stop_of_the_service_does_not_count(monkeypatch):
+    """What was sent meanwhile may be more than a batch reads: the label may be behind it."""
+    made = plan(Rules(LinearLabels(), gap=Skip(WAIT_MS)))
+    operator = ChannelOperator(made)
+    key = operator.keys[0]
+    state = GroupState(None, BEGAN_MS, timed_out=False)
+    list(operator((key,), iter([{"rows": pack([RECORD], made)}]), state))
+    context = BatchContext("q", 3, decisions={"pauses": [[BEGAN_MS, 60_000]]})
+    task = SimpleNamespace(getLocalProperty=lambda _name: context.to_json())
+    monkeypatch.setattr(TaskContext, "_taskContext", task)
+    now_ms = BEGAN_MS + 60_000
+    for at_ms, fires in ((now_ms, False), (now_ms + WAIT_MS, True)):
+        state = GroupState(state.row, at_ms, timed_out=True)
+        assert any(pd.concat(list(operator((key,), iter([]), state)))["topic"]) == fires
+        assert fires or state.timeout_ms == now_ms + WAIT_MS - 1
 
 
 @pytest.mark.parametrize("rows", [[], [b"quiet"]])

@@ -1,0 +1,123 @@
+"""The time in which the service read nothing does not count in waits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sequencer.channels import Arrivals, Rules, Skip, delays, step
+from sequencer.channels.delays import Quantile
+from sequencer.labels import LinearLabels
+from tests.seeds import examples
+from tests.sequencer.channels.histories import Runner, batches, follow, other_rules, policy, stories
+
+BY = [Quantile(0.5, 0, 60), Quantile(0.9, 5, 60)]
+LENGTHS = st.sampled_from([0, 0, 1, 9, 100, 20_000])
+
+
+def behind(rules, *pauses):
+    """The rules behind pauses, as a plan's decisions give them to all of its rules."""
+    others = tuple((glob, replace(each, pauses=pauses)) for glob, each in rules.others)
+    return replace(rules, pauses=pauses, others=others)
+
+
+def paused(data, story, runner, model):
+    """A story's batches, some behind a pause, which the rules and the model know."""
+    before, later, pauses = 0, 0, []
+    for now, records in batches(story):
+        length = data.draw(LENGTHS) if before else 0
+        if length:
+            pauses.append((before, length))
+            runner.rules = behind(runner.rules, *pauses)
+            model.pauses = pauses
+        later += length
+        before = now + later
+        yield now, before, records
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(stories(), st.data())
+def test_pauses_agree_with_the_naive_model(story, data):
+    rules, model, *_ = story
+    runner = Runner(rules)
+    for _, now, records in paused(data, story, runner, model):
+        due_ms = runner.state.due_ms(runner.rules)
+        before = runner.state
+        if due_ms is None or due_ms > now:
+            runner.batch(now, [])
+            assert (len(runner.state), len(runner.held)) == (len(before), len(before.held))
+        follow(runner, model, now, records)
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(stories(keys=(b"a", b"a", b"b")), st.data())
+def test_delays_do_not_count_them(story, data):
+    rules, model, *_ = story
+    runner = Runner(rules)
+    own = data.draw(st.sampled_from(BY))
+    runner.rules, model.ruled = data.draw(other_rules(rules, ["b"], times=[*BY, 15]))
+    runner.rules = replace(runner.rules, gap=policy(own))
+    model.own["gap_after"] = own
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(delays, "SAMPLES_MIN", 4)
+        for _, now, records in paused(data, story, runner, model):
+            follow(runner, model, now, records)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(stories(), st.data())
+def test_all_is_as_if_the_service_had_not_paused(story, data):
+    rules, model, *_ = story
+    runner, steady = Runner(rules), Runner(rules)
+    for at, now, records in paused(data, story, runner, model):
+        runner.batch(now, records)
+        steady.batch(at, records)
+        for name in ("rejects", "held", "others", "wanted"):
+            assert getattr(runner, name) == getattr(steady, name)
+        for name, what in (("out", slice(3)), ("gaps", slice(4))):
+            mine, other = ([each[what] for each in getattr(of, name)] for of in (runner, steady))
+            assert mine == other
+
+
+def test_a_message_waits_as_long_as_the_service_reads():
+    runner = Runner(Rules(LinearLabels(), gap=Skip(30), retire_after_ms=50))
+    runner.batch(100, [(0, b"a", b"1", None, False), (1, b"b", b"0", None, False)])
+    runner.rules = replace(runner.rules, pauses=((100, 1_000),))
+    assert runner.state.due_ms(runner.rules) == 1_130
+    runner.batch(1_129, [(2, b"c", b"1", None, False)])
+    assert not runner.gaps
+    runner.batch(1_130, [])
+    assert runner.gaps == [(b"a", 0, 0, 1, 1_030, "timeout")], "all of the wait is told"
+    runner.batch(1_149, [])
+    assert not [each for each in runner.others if each[0] == "retired"]
+    runner.batch(1_159, [])
+    assert {each[1] for each in runner.others if each[0] == "retired"} == {b"a", b"b"}
+    assert [gap[0] for gap in runner.gaps] == [b"a", b"c"], "behind the pause waits count as ever"
+
+
+def test_requests_wait_as_long():
+    runner = Runner(Rules(LinearLabels(), ask_ms=30))
+    runner.batch(100, [(0, b"a", b"1", None, False)])
+    runner.rules = behind(runner.rules, (100, 1_000))
+    for now, tries in ((1_129, 0), (1_130, 1), (1_160, 2)):
+        assert (runner.state.due_ms(runner.rules) <= now) == (tries > len(runner.wanted))
+        runner.batch(now, [])
+        assert len(runner.wanted) == tries
+    runner.rules = behind(runner.rules, (100, 1_000), (1_160, 500))
+    for now, tries in ((1_719, 2), (1_720, 3)):
+        runner.batch(now, [])
+        assert len(runner.wanted) == tries
+
+
+def test_a_message_is_late_by_the_time_without_them():
+    runner = Runner(Rules(LinearLabels(), gap=Skip(60_000, Quantile(0.5, 0, 60_000))))
+    runner.batch(100, [(0, b"a", b"1", None, False)])
+    runner.rules = behind(runner.rules, (100, 50_000))
+    arrivals = Arrivals(
+        *(pa.array([each], pa.binary()) for each in (b"a", b"0", None)), np.zeros(1, bool)
+    )
+    outcome = step(runner.state, arrivals, 50_170, runner.rules)
+    assert outcome.disorder.late_ms.tolist() == [70]
