@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 class BroadcastPlan(Plan):
     """A pipeline whose shards all see every record."""
 
+    sees_all: ClassVar[bool] = True
     commands: str
 
     @property

@@ -53,6 +53,8 @@ class Plan:
     discipline: ClassVar[str]
     counts_pauses: ClassVar[bool] = False
     decided: ClassVar[tuple[str, ...]] = ("retire_after_ms", "partitions", "origin")
+    sees_all: ClassVar[bool] = False
+    """Whether each shard gets every record of a batch, and counts on all others getting it."""
     service: str
     pipeline: str
     inputs: tuple[str, ...]

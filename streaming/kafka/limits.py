@@ -33,6 +33,8 @@ DIFFERENCE = "message.timestamp.difference.max.ms"
 """The setting of brokers before Kafka 3.6 in place of AFTER and BEFORE; before 4.0 both exist."""
 OF_BROKERS = "log."
 """The prefix of a broker's names for the last four."""
+READ = {"input": "The input", "commands": "The topic of commands"}
+"""Roles of the topics that users write, in words."""
 FORWARDED = ("output", "rejects")
 """Roles of the topics that get the inputs' records unchanged, with their timestamps."""
 
@@ -151,15 +153,15 @@ def require(config: Config, names: Iterable[str]) -> None:
 
 
 def remarks(config: Config, names: Iterable[str]) -> list[str]:
-    """Return a warning for each compacted input, and where brokers replace records' timestamps."""
+    """Return a warning for each compacted topic that is read, and where brokers set timestamps."""
     uses = {(topic, role) for name in names for role, topic in config.pipelines[name].topics()}
-    found = read(config, {topic for topic, role in uses if role in ("input", *FORWARDED)})
+    found = read(config, {topic for topic, role in uses if role in (*READ, *FORWARDED)})
     compacted = [
-        f"The input {topic} is compacted. A batch that is repeated after a crash lacks what "
-        f"compaction has removed since; where some of it was written before, the pipeline stops. "
-        f"Set {COMPACTION} = delete."
+        f"{READ[role]} {topic} is compacted. What compaction removes before it is read is lost "
+        f"without a word, and a batch that is repeated after a crash lacks what was removed since; "
+        f"where some of it was written before, the pipeline stops. Set {COMPACTION} = delete."
         for topic, role in sorted(uses)
-        if role == "input" and topic in found and found[topic].compacted
+        if role in READ and topic in found and found[topic].compacted
     ]
     stamped = [
         f"{topic} has {TYPE} = {BY_BROKER}: its records get the time at which they are written in "

@@ -148,14 +148,14 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
             admin.delete_before(brokers, topic, offsets)
     except KafkaError as error:
         what = f"Old records of {topic} could not be deleted: {config.hide(admin.reason(error))}."
-        effect = "The topic grows meanwhile; nothing else is wrong."
+        effect = "The topic grows meanwhile"
         if isinstance(error, admin.REFUSALS):
             remedy = (
                 "Give this user the right to delete there, and start again; or give the topic a "
                 "retention that outlasts any stop of the service."
             )
-            raise KafkaRefused(what, effect, remedy) from error
-        raise KafkaUnavailable(what, effect, "It is tried again.") from error
+            raise KafkaRefused(what, f"{effect}; nothing else is wrong.", remedy) from error
+        raise KafkaUnavailable(what, f"{effect}.", "It is tried again.") from error
 
 
 def wait_for(config: Config, names: set[str]) -> None:

@@ -31,7 +31,9 @@ from streaming.disciplines.plan import Plan
 from streaming.errors import SequencerError
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.service.progress import Progress
+from streaming.sink import failures
 from streaming.sink.producer import BatchProducer
+from streaming.sink.refusals import RecordsRefused
 from streaming.source.positions import Log, logs_in, offsets_in
 from streaming.spark.spark_files import SparkFiles
 from streaming.wire.bounds import LATEST, Bounds, BoundsReader
@@ -216,12 +218,11 @@ class MarksWriter:
                     producer.finish()
         except Exception as error:  # noqa: BLE001  (said; whatever it is, the next mark may go)
             self._producer = self._asked_for = None
-            is_known = isinstance(error, KafkaError | SequencerError)
-            if not is_known:
+            if not isinstance(error, KafkaError | SequencerError | RecordsRefused):
                 with contextlib.suppress(Exception):
                     brokers_of(own_settings(self.plan.producer), self._user).reset()
             if not self._refused:
-                why = f"{error}" if is_known else f"{type(error).__name__}: {error}"
+                why = _reason(error, self.plan)
                 self.say(
                     f"{self.plan.pipeline}: progress marks wait: {why}",
                     event="marks-wait",
@@ -245,6 +246,15 @@ class MarksWriter:
             self._bounds = BoundsReader(brokers_of(settings, user), topics, committed=False)
             self._producer = producer
         return self._producer, self._bounds
+
+
+def _reason(error: Exception, plan: Plan) -> str:
+    """Return what failed, and what to do; no batch is repeated for it."""
+    if isinstance(error, RecordsRefused):
+        error = failures.refused(error.refusals, plan)
+    if isinstance(error, SequencerError):
+        return f"{error.message} {error.remedy}".rstrip()
+    return f"{error}" if isinstance(error, KafkaError) else f"{type(error).__name__}: {error}"
 
 
 def _records(

@@ -199,6 +199,7 @@ class Carrier:
             frame.sparkSession.sparkContext.setLocalProperty(CONTEXT, context.to_json())
             try:
                 reports = [*map(Report.from_text, collected(frame, context is not first))]
+                self._require_same(reports, context.batch)
             except Exception as error:  # noqa: BLE001  (Spark's, or py4j's)
                 context = self._for_next_run(error, context)
                 continue
@@ -211,6 +212,18 @@ class Carrier:
             crash_point("refused")
             context = self._without(reports, context)
             crash_point("refused-kept")
+
+    def _require_same(self, reports: list[Report], batch: int) -> None:
+        """Raise InputChanged where shards that count on the same records did not get the same.
+
+        In small batches each state partition reads for itself; compaction may come between.
+        """
+        if not self.plan.sees_all:
+            return
+        totals = [totals for report in reports for _, totals in report.totals]
+        counts = sorted({Totals.from_json(each).read for each in totals})
+        if len(counts) > 1:
+            raise failures.read_otherwise(self.plan, batch, counts)
 
     def _for_next_run(self, error: Exception, context: BatchContext) -> BatchContext:
         """Return the context with the schemas that a task asked for; raise other errors again.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from streaming.errors import (
     ConfigError,
     FileUnusable,
+    InputChanged,
     InputDamaged,
     InputLost,
     JobFailed,
@@ -28,7 +29,7 @@ MISSING_TRIES_MAX = 3
 """A topic may be missing in this many starts, for 15 s at least: new brokers may know none yet."""
 REPEATED_LATER = "A batch that was under way will be repeated."
 
-OF_ONE_PIPELINE = (InputDamaged, InputLost)
+OF_ONE_PIPELINE = (InputChanged, InputDamaged, InputLost)
 """Faults of an input: the pipelines that do not read it go on."""
 
 

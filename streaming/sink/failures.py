@@ -27,6 +27,10 @@ TOO_LARGE = (
 TRANSACTION = "The batch is repeated; what Kafka has committed of it is not written again."
 NO_TRANSACTION = "Part of the batch may be written; it will be repeated."
 STAYS = "What is written of it stays; other state partitions may have written theirs."
+REPEAT_WHAT_IS_LEFT = (
+    "Start with --accept-repeats: the batch is written again from what is left, under new "
+    "incarnations. Set cleanup.policy = delete on inputs, or read a copy of a compacted one."
+)
 
 
 def fenced() -> Fenced:
@@ -130,8 +134,9 @@ def progress_missing(plan: Plan, partition: int, batch: int) -> ProgressMissing:
         f"Batch {batch} of pipeline {plan.pipeline!r} may have been written before "
         "the last stop, and Kafka no longer knows: its progress (the committed offset of "
         f"group {plan.progress_group(partition)!r}) is gone; Kafka forgets it after "
-        "offsets.retention.minutes in which this state partition wrote nothing, and of a batch "
-        'that was begun with delivery = "at-least-once" it never had any.',
+        "offsets.retention.minutes in which this state partition wrote nothing, or with the topic "
+        f"{plan.events} if that is deleted, and of a batch that was begun with delivery = "
+        '"at-least-once" it never had any.',
         "Nothing was written.",
         "Look at the end of the output topic, then start with --accept-repeats: the batch "
         "is written again if need be, with the same (key, incarnation, sequence).",
@@ -191,6 +196,17 @@ def part_changed(plan: Plan, partition: int, batch: int) -> ProgressMissing:
     )
 
 
+def read_otherwise(plan: Plan, batch: int, counts: Sequence[int]) -> InputChanged:
+    """State partitions that have to have the same records of a batch had other ``counts``."""
+    return InputChanged(
+        f"State partitions of pipeline {plan.pipeline!r} did not get the same records of batch "
+        f"{batch}, but {' and '.join(map(str, counts))}: an input, or the topic of commands, was "
+        "compacted while they read it.",
+        STAYS,
+        REPEAT_WHAT_IS_LEFT,
+    )
+
+
 def input_changed(
     plan: Plan, partition: int, batch: int, before: int, read: int, some: str = ""
 ) -> InputChanged:
@@ -200,6 +216,5 @@ def input_changed(
         f"{some}state partition {partition} when it was begun, and has {read} now: an input is "
         "compacted, or somebody deleted records of it.",
         STAYS,
-        "Start with --accept-repeats: the batch is written again from what is left, under new "
-        "incarnations. Set cleanup.policy = delete on inputs, or read a copy of a compacted one.",
+        REPEAT_WHAT_IS_LEFT,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from streaming.arrow.partitioner import partition_of
 from streaming.disciplines.plan import Plan
@@ -49,10 +49,13 @@ def _ask(plan: Plan, topic: str) -> int:
     with choice.opened(plan.producer) as brokers:
         refusal = None
         there = admin.cluster_of(brokers).topics
+        if topic not in there:
+            brokers.find_leaders([topic])  # KafkaError where this user may not see it
         if topic not in there and plan.create_topics:
             new = admin.NewTopic(topic, 1, plan.new_topics)
             refusal = admin.create(brokers, [new])[topic]  # or somebody was first
-            while topic not in there and time.monotonic() < deadline:
+            is_coming = refusal is None or isinstance(refusal, TopicAlreadyExistsError)
+            while is_coming and topic not in there and time.monotonic() < deadline:
                 time.sleep(LOOK_AGAIN_SECONDS)
                 there = admin.cluster_of(brokers).topics
         if topic in there:

@@ -118,7 +118,7 @@ class Outbox(PartitionRequests):
                 if self._is_first(partition, sent[partition]):
                     self._sort_out(partition, each)
             else:
-                said = f"{partition[0]} {each.error_message or ''}"
+                said = f"{partition[0]} {each.error_message or ''}".rstrip()
                 self._refused(partition[0], for_code(each.error_code)(said))
 
     def _is_first(self, partition: TopicPartition, data: bytes) -> bool:

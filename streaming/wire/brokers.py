@@ -55,7 +55,7 @@ STAYS = (ConcurrentTransactionsError, CoordinatorLoadInProgressError, UnstableOf
 
 
 Coordinator = tuple[CoordinatorType, str]
-Codes = Callable[[Any], Iterable[int]]
+Codes = Callable[[Any], Iterable[int | KafkaError]]
 
 
 class Brokers:
@@ -220,9 +220,9 @@ class Brokers:
         self.manager.cluster.update_metadata(answer)
         self.topology.update(found)
         for topic in found:
-            error = first_error([topic.error_code])
-            if error is not None and not error.retriable:
-                raise error
+            error = for_code(topic.error_code)
+            if topic.error_code and not error.retriable:
+                raise error(topic.name)
 
 
 def _leaders(topics: Sequence[str]) -> MetadataRequest:
@@ -235,6 +235,7 @@ def _leaders(topics: Sequence[str]) -> MetadataRequest:
     )
 
 
-def first_error(codes: Iterable[int]) -> KafkaError | None:
-    """Return the first error among an answer's codes, None if there is none."""
-    return next((for_code(code)() for code in codes if code), None)
+def first_error(codes: Iterable[int | KafkaError]) -> KafkaError | None:
+    """Return the first error among an answer's codes and errors, None if there is none."""
+    found = next((each for each in codes if each), None)
+    return for_code(found)() if isinstance(found, int) else found

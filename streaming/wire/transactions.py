@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from kafka.errors import KafkaError, for_code
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
@@ -27,7 +28,7 @@ NOT_ATTEMPTED = 55
 
 
 class Question(NamedTuple):
-    """A request, made anew each time it is sent, and what reads an answer's error codes."""
+    """A request, made anew each time it is sent, and what reads an answer's errors."""
 
     request: Callable[[], Any]
     codes: Codes
@@ -66,7 +67,7 @@ def add_partitions(session: Session, places: Iterable[TopicPartition]) -> Questi
         v3_and_below_topics=[topic(name=n, partitions=p) for n, p in partitions.items()],
         max_version=3,
     )
-    return Question(request, _codes_of_added)
+    return Question(request, _errors_of_added)
 
 
 def add_group(session: Session, group: str) -> Question:
@@ -88,7 +89,7 @@ def commit_offset(session: Session, group: str, topic: str, offset: int, metadat
         topics=[of_topic(name=topic, partitions=[place])],
         max_version=3,
     )
-    return Question(request, lambda answer: [each.error_code for each in _partitions(answer)])
+    return Question(request, _errors_of_committed)
 
 
 def end(session: Session, *, committed: bool) -> Question:
@@ -127,13 +128,25 @@ def _code(answer: Any) -> list[int]:
     return [answer.error_code]
 
 
-def _codes_of_added(answer: Any) -> list[int]:
-    """Return the errors of AddPartitionsToTxn, causes before their consequences."""
-    topics = answer.results_by_topic_v3_and_below
-    codes = [
-        result.partition_error_code for topic in topics for result in topic.results_by_partition
+def _errors_of_added(answer: Any) -> list[KafkaError]:
+    """Return the errors of AddPartitionsToTxn with their topics, causes before consequences."""
+    found = [
+        (result.partition_error_code, topic.name)
+        for topic in answer.results_by_topic_v3_and_below
+        for result in topic.results_by_partition
     ]
-    return sorted(codes, key=lambda code: code == NOT_ATTEMPTED)
+    found.sort(key=lambda each: each[0] == NOT_ATTEMPTED)
+    return [for_code(code)(topic) for code, topic in found if code]
+
+
+def _errors_of_committed(answer: Any) -> list[KafkaError]:
+    """Return the errors of TxnOffsetCommit with their topics."""
+    return [
+        for_code(each.error_code)(topic.name)
+        for topic in answer.topics
+        for each in topic.partitions
+        if each.error_code
+    ]
 
 
 def _partitions(answer: Any) -> Iterator[Any]:

@@ -173,13 +173,15 @@ def test_what_is_between_two_pipelines_counts_as_the_first_one_s_inputs(make, co
         limits.require(settings, list(settings.pipelines))
 
 
-def test_inputs_that_are_compacted_are_named(make, config, topic_prefix):
+def test_topics_that_are_read_and_compacted_are_named(make, config, topic_prefix):
     make("a.in", cleanup_policy="compact")
     make("b.in")
     settings = config(a={}, b={}, c={})
-    (line,) = limits.remarks(settings, settings.pipelines)
-    assert f"{topic_prefix}a.in is compacted" in line
-    assert limits.remarks(settings, [topic_prefix + "b"]) == []
+    make("b.commands", cleanup_policy="compact")
+    inputs, commands = limits.remarks(settings, settings.pipelines)
+    assert f"The input {topic_prefix}a.in is compacted" in inputs
+    assert f"The topic of commands {topic_prefix}b.commands is compacted" in commands
+    assert limits.remarks(settings, [topic_prefix + "c"]) == []
 
 
 def test_limits_of_a_topic_that_is_not_there_are_not_read(config, topic_prefix):

@@ -7,11 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from streaming.disciplines.refused import Refusal
 from streaming.service import marks, run
 from streaming.service.marks import Done, MarksWriter
 from streaming.service.pipeline import Pipeline
 from streaming.service.progress import Progress
 from streaming.service.run import Service
+from streaming.sink import failures
+from streaming.sink.refusals import RecordsRefused
 from streaming.spark import queries
 from streaming.wire.bounds import Bound
 from tests.proxies import until
@@ -28,7 +31,15 @@ def quickly(monkeypatch):
 
 
 def writer(said=None, before=None):
-    plan = SimpleNamespace(pipeline="p", inputs=(), shards=1, output="out", producer={})
+    plan = SimpleNamespace(
+        pipeline="p",
+        inputs=(),
+        shards=1,
+        output="out",
+        progress="p.progress",
+        delivery="exactly-once",
+        producer={},
+    )
     say = (said if said is not None else []).append
     return MarksWriter(plan, CHECKPOINT, Progress(), lambda text, **_: say(text), before)
 
@@ -84,6 +95,28 @@ def test_whatever_fails_is_said_and_tried_again(monkeypatch):
     bad.append(error)
     until(lambda: len(said) == 2)
     ended(mine)
+
+
+def test_a_mark_that_kafka_refuses_is_said_in_words(monkeypatch):
+    def finish():
+        raise RecordsRefused(
+            [Refusal("p.progress", "too-large", "MESSAGE_TOO_LARGE", b"0", {}, 0, 0)]
+        )
+
+    producer = SimpleNamespace(
+        errors=lambda _: contextlib.nullcontext(), write=lambda *_: None, finish=finish
+    )
+    monkeypatch.setattr(MarksWriter, "_connected", lambda _: (producer, Bounds()))
+    monkeypatch.setattr(marks, "marks", lambda *_: {"0": {}})
+    said = []
+    mine = writer(said)
+    mine._done = DONE
+    until(lambda: said)
+    ended(mine)
+    assert said == [
+        "p: progress marks wait: Kafka failed to write 1 record, the first of them to p.progress: "
+        f"MESSAGE_TOO_LARGE. {failures.TOO_LARGE}"
+    ]
 
 
 def test_a_writer_waits_until_the_one_before_has_ended(monkeypatch):

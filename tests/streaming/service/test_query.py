@@ -33,10 +33,10 @@ from tests.checkpoints import MemoryCheckpoint
 WAIT_SECONDS_MAX = 30
 
 
-def carrier(notify=lambda _progress: None, claim=None, still_ms=None):
-    config = parse_config({"pipelines": {"p": {"discipline": "channel"}}}, {}, "c.toml")
-    own = DISCIPLINES["channel"].identity(config.pipelines["p"])
-    plan = make_plan(config, "p", Identity("channel", 16, 2, ["p.in"], own), {})
+def carrier(notify=lambda _progress: None, claim=None, still_ms=None, discipline="channel"):
+    config = parse_config({"pipelines": {"p": {"discipline": discipline}}}, {}, "c.toml")
+    own = DISCIPLINES[discipline].identity(config.pipelines["p"])
+    plan = make_plan(config, "p", Identity(discipline, 16, 2, ["p.in"], own), {})
     return Carrier(plan, Progress(), MemoryCheckpoint(), notify, claim, still_ms=still_ms)
 
 
@@ -126,6 +126,37 @@ def test_a_batch_that_has_other_records_on_its_repetition_is_noted(monkeypatch):
     with pytest.raises(BatchFailed):
         mine(SimpleNamespace(sparkSession=MagicMock()), 4)
     assert Decisions(mine.checkpoint).findings(4) == {CHANGED: True}
+
+
+@pytest.mark.parametrize(
+    ("discipline", "counts", "differ"),
+    [
+        ("group", (5, 4), True),
+        ("multicast", (5, 0), True),
+        ("group", (5, 5), False),
+        ("channel", (5, 4), False),
+    ],
+)
+def test_shards_that_count_on_the_same_records_have_to_get_them(
+    monkeypatch, discipline, counts, differ
+):
+    """Compaction may come between the reads of two state partitions."""
+    mine = carrier(discipline=discipline)
+    reports = [
+        Report(at, True, Written(), [(at, Totals(read=count).to_json())])
+        for at, count in enumerate(counts)
+    ]
+    monkeypatch.setattr(query, "collected", lambda *_: [each.to_text() for each in reports])
+    mine.begin("q")
+    frame = SimpleNamespace(sparkSession=MagicMock())
+    if not differ:
+        mine(frame, 4)
+        return
+    with pytest.raises(BatchFailed):
+        mine(frame, 4)
+    assert isinstance(mine.failure, InputChanged)
+    assert Decisions(mine.checkpoint).findings(4) == {CHANGED: True}
+    assert mine.progress.batch == -1
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from streaming.config import parse_config
 from streaming.errors import (
     FileUnusable,
+    InputChanged,
     InputLost,
     JobFailed,
     KafkaRefused,
@@ -205,8 +206,9 @@ def test_once_gives_up_where_a_start_fails_again_and_again(loop_once):
     assert loop_once.a.tries == 1 + restarts.ONCE_TRIES_MAX
 
 
-def test_what_is_lost_stops_one_pipeline_alone(loop):
-    loop.a.bad, loop.a.active = InputLost("Kafka no longer has it."), False
+@pytest.mark.parametrize("kind", [InputLost, InputChanged])
+def test_what_is_lost_stops_one_pipeline_alone(loop, kind):
+    loop.a.bad, loop.a.active = kind("Kafka no longer has it."), False
     until(lambda: loop.a.stopped_by is not None)
     looks = loop.b.looks
     until(lambda: loop.b.looks > looks)

@@ -14,6 +14,7 @@ from streaming.errors import KafkaUnavailable
 from streaming.kafka import client_settings
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.sink import writer as writers
+from streaming.sink.lookup import look_up
 from streaming.sink.progress import BatchProgress
 from streaming.sink.writer import writer_for
 from streaming.source.fetching import Fetching
@@ -22,6 +23,7 @@ from streaming.wire.bounds import LATEST, BoundsReader
 from streaming.wire.fetched import tables
 from tests import kerberos
 from tests.kafka_helpers import create_topics, read_all
+from tests.secure_broker import USER
 
 TABLE = pa.table(
     {"key": [b"k"], "value": [b"v"], "headers": pa.nulls(1, HEADERS), "timestamp": [7]}
@@ -38,8 +40,8 @@ WAYS = {
 }
 
 
-def make_plan(secure_broker, prefix, way, mechanism, *, texts):
-    properties = secure_broker.properties(way, mechanism)
+def make_plan(secure_broker, prefix, way, mechanism, *, texts, user=USER):
+    properties = secure_broker.properties(way, mechanism, user)
     if texts:
         for name in ("ca", "certificate", "key"):
             properties[f"ssl.{name}.pem"] = Path(properties.pop(f"ssl.{name}.location")).read_text()
@@ -88,3 +90,39 @@ def test_a_wrong_password_is_named_at_once_and_without_it(secure_broker, topic_p
     with pytest.raises(KafkaUnavailable, match=r"Authentication failed.*rights of") as told:
         writer_for(plan, 0, BatchContext("q", 0, False))
     assert "another" not in str(told.value)
+
+
+def test_a_right_that_is_missing_is_named_with_its_topic(secure_broker, topic_prefix):
+    user = f"{topic_prefix}user"
+    plan = make_plan(secure_broker, topic_prefix, "oauth", "", texts=False, user=user)
+    rights = [
+        ("Write", "TransactionalId", f"{plan.service}*"),
+        ("Read", "Group", plan.service + "*"),
+    ]
+
+    def refused():
+        writers._writers.clear()
+        context = BatchContext("q", 0)
+        writer = writer_for(plan, 0, context)
+        with pytest.raises(KafkaUnavailable) as told, writer.batch(context):
+            writer.producer.write(plan.output, TABLE, np.zeros(1, np.int32), [])
+        return str(told.value)
+
+    secure_broker.grant(user, [*rights, ("Describe", "Topic", f"{topic_prefix}*")])
+    assert f"TOPIC_AUTHORIZATION_FAILED ({plan.output})" in refused()
+    secure_broker.grant(user, [("Write", "Topic", plan.output)])
+    assert f"TOPIC_AUTHORIZATION_FAILED ({plan.events})" in refused()
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_a_subscriber_s_topic_that_may_not_be_seen_is_not_taken_for_missing(
+    secure_broker, topic_prefix, create
+):
+    user = f"{topic_prefix}user"
+    plan = make_plan(secure_broker, topic_prefix, "oauth", "", texts=False, user=user)
+    plan = dataclasses.replace(plan, output=f"{topic_prefix}{{subscriber}}", create_topics=create)
+    secure_broker.grant(user, [("Create", "Topic", f"{topic_prefix}*")])
+    with pytest.raises(
+        KafkaUnavailable, match=rf"TOPIC_AUTHORIZATION_FAILED \({topic_prefix}out\)"
+    ):
+        look_up(plan, f"{topic_prefix}out")
