@@ -201,6 +201,19 @@ def test_a_finite_sequence_ends():
     with pytest.raises(OverflowError):
         linear("too many")
     assert out[3:] == [(2**63 - 2, "last but one"), (2**63 - 1, "last")]
+    ordered = OrderedProxy(out.append, LinearLabels(2**63 - 2))
+    assert [ordered(pair) for pair in out[:2:-1]] == [HELD, DELIVERED]
+    assert (out[5:], ordered.expected) == (["last but one", "last"], None)
+
+
+def test_labels_that_utf8_cannot_write_are_labels_in_process():
+    labels = CustomLabels("\ud7fe", lambda label: chr(ord(label) + 1))
+    out = []
+    proxy = OrderedProxy(out.append, labels)
+    label = LabelProxy(proxy, labels)
+    for n in range(2060):  # the 2,048 surrogates, and some on each side
+        label(n)
+    assert (out, proxy.rejected.total()) == ([*range(2060)], 0)
 
 
 def test_a_label_is_used_again_when_its_send_failed():
