@@ -65,8 +65,12 @@ class LabelProxy(Generic[L, M]):
     def __call__(self, message: M) -> None:
         """Send ``(label, message)`` to the ordered destination.
 
-        An error of the destination comes through, and the label is used again for the next message
-        (a copy that did arrive is a duplicate there). OverflowError where no label is left.
+        An error of the destination comes through, and says that it did not take the message: the
+        next message gets the label. OverflowError where no label is left.
+
+        If it may have taken the message, send the same one again: a copy is a duplicate there, but
+        another message would be rejected as one. `OrderedProxy` takes a message, and then lets its
+        delegate's error through.
         """
         label = self.label
         if label is None:

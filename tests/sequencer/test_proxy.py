@@ -267,6 +267,23 @@ def test_a_delegate_that_fails_loses_only_its_own_message():
     assert out == [0, 1, 2, 3]
 
 
+def test_after_an_error_behind_both_proxies_the_same_message_is_sent_again():
+    out = []
+
+    def delegate(message):
+        out.append(message)
+        if out == ["a"]:
+            raise ValueError("once")
+
+    ordered = OrderedProxy(delegate, LinearLabels())
+    label = LabelProxy(ordered, LinearLabels())
+    with pytest.raises(ValueError, match="once"):
+        label("a")
+    for message in ("a", "b"):
+        label(message)
+    assert (out, ordered.rejected[Arrival.DUPLICATE]) == (["a", "b"], 1)
+
+
 def test_a_delegate_may_send_to_the_proxy():
     done = []
 
