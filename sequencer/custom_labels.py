@@ -82,7 +82,15 @@ class CustomLabels:
         self, texts: pa.Array, horizon: int | Int64s = 0, near: int | Int64s = 0
     ) -> Int64s:
         """As in :class:`sequencer.labels.Labels`; -1 where no such label was found."""
-        labels = list(map(_decoded, texts.to_pylist()))
+        return self._positions(list(map(_decoded, texts.to_pylist())), horizon, near)
+
+    def position(self, label: object, horizon: int = 0, near: int = 0) -> int:
+        """As in :class:`sequencer.labels.Labels`; -1 where no such label was found."""
+        return int(self._positions([label], horizon, near)[0]) if isinstance(label, str) else -1
+
+    def _positions(
+        self, labels: list[str | None], horizon: int | Int64s, near: int | Int64s
+    ) -> Int64s:
         found = np.array(
             [-1 if label is None else self._known.get(label, -1) for label in labels], np.int64
         )
@@ -94,13 +102,6 @@ class CustomLabels:
             middle = np.broadcast_to(np.asarray(near, np.int64), len(labels))
             self._search(labels, missing, reach, middle, found)
         return found
-
-    def position(self, label: object, horizon: int = 0, near: int = 0) -> int:
-        """As in :class:`sequencer.labels.Labels`; -1 where no such label was found."""
-        if not isinstance(label, str):
-            return -1
-        text = pa.array([label.encode(errors="surrogatepass")], pa.binary())
-        return int(self.positions(text, horizon, near)[0])
 
     def at(self, position: int) -> str:
         """The label at ``position``; IndexError past the end of a finite sequence."""
@@ -177,6 +178,8 @@ class CustomLabels:
         for at, label in enumerate(labels, block * BLOCK):
             known = self._known.setdefault(label, at)
             if known != at:
+                for unloaded in labels[: at - block * BLOCK]:
+                    self._known.pop(unloaded, None)
                 raise ValueError(_repeats(label, at, self.initial))
         self._blocks[block] = labels
         while len(self._blocks) > BLOCKS_MAX:

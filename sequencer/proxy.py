@@ -1,7 +1,7 @@
 """An ordered channel between two endpoints of one process: a proxy that labels, one that orders.
 
 Source: "In-Order Message Delivery" (2011): `ordered_label_beh`, `ordered_proxy_beh` and its
-root with delayed messages. The text's own actors stand in `ordered_actors`; here the delayed
+root with delayed messages. The text's own actors stand in `actors`; here the delayed
 messages lie in a dictionary instead of a chain of actors. Where the text says nothing (a label that
 was delivered already, a second copy, how much may be held), the words and bounds are those of the
 discipline ``channel``: the first copy wins, and nothing goes without being counted.
@@ -24,7 +24,7 @@ from sequencer.channels.rules import (
     Rules,
     window_max,
 )
-from sequencer.labels import Labels
+from sequencer.labels import LABEL_MAX, Labels
 
 HELD_DEFAULT = 10_000
 
@@ -65,8 +65,12 @@ class LabelProxy(Generic[L, M]):
     def __call__(self, message: M) -> None:
         """Send ``(label, message)`` to the ordered destination.
 
-        An error of the destination comes through, and the label is used again for the next message
-        (a copy that did arrive is a duplicate there). OverflowError where no label is left.
+        An error of the destination comes through, and says that it did not take the message: the
+        next message gets the label. OverflowError where no label is left.
+
+        If it may have taken the message, send the same one again: a copy is a duplicate there, but
+        another message would be rejected as one. `OrderedProxy` takes a message, and then lets its
+        delegate's error through.
         """
         label = self.label
         if label is None:
@@ -176,9 +180,10 @@ class OrderedProxy(Generic[M]):
     def expected(self) -> int | str | None:
         """The label that is delivered next; None once the sequence has ended."""
         try:
-            return self._rules.labels.at(self._frontier)
+            label = self._rules.labels.at(self._frontier)
         except IndexError:
             return None
+        return None if isinstance(label, int) and label > LABEL_MAX else label
 
     def __call__(self, arrival: tuple[Any, M]) -> Arrival:
         """Take one labelled message; say what became of it.

@@ -63,8 +63,9 @@ class Availability:
         if first is None and self._cell.load():
             first = 0
         self._origin = AtomicWord(0 if first is None else first + 1) if origin is None else origin
-        if first:
-            self._cell.compare_exchange(0, first << BITS)
+        known = self._origin.load()
+        if known:
+            self._cell.compare_exchange(0, known - 1 << BITS)
         if not 0 <= self._cell.load() < 2**64:
             raise ValueError(f"word is {self._cell.load()}; it must fit into 64 bits")
         value, lowest = self._look()

@@ -87,21 +87,25 @@ def _answered(
     now = asked.epoch == state.epoch[asked.channel]
     fin = state.fin[asked.channel]
     stop = np.where(now & (fin != NONE), np.minimum(asked.stop, fin + 1), asked.stop)
+    gaps, ends = _given_up(events), _ends(events)
+    places: list[tuple[bytes, int]] = []
+    if gaps or ends:
+        keys = state.keys.take(asked.channel).to_pylist()
+        places = list(zip(keys, asked.epoch.tolist(), strict=True))
+    for row, place in enumerate(places):
+        stop[row] = min(stop[row], ends.get(place, stop[row]))
     answered = np.maximum(stop - asked.first, 0)
     of = found_in(missing.first, missing.channel, asked)
     still = (of >= 0) & np.append(now, np.False_)[of]
     np.subtract.at(answered, of[still], (missing.stop - missing.first)[still])
-    gaps = _given_up(events)
-    if gaps:
-        keys = state.keys.take(asked.channel).to_pylist()
-        for row, place in enumerate(zip(keys, asked.epoch.tolist(), strict=True)):
-            ranges = gaps.get(place, ())
-            first, end = int(asked.first[row]), int(stop[row])
-            at = max(0, bisect_right(ranges, (first, first)) - 1)
-            while at < len(ranges) and ranges[at][0] < end:
-                begin, behind = ranges[at]
-                answered[row] -= max(0, min(end, behind) - max(first, begin))
-                at += 1
+    for row, place in enumerate(places):
+        ranges = gaps.get(place, ())
+        first, end = int(asked.first[row]), int(stop[row])
+        at = max(0, bisect_right(ranges, (first, first)) - 1)
+        while at < len(ranges) and ranges[at][0] < end:
+            begin, behind = ranges[at]
+            answered[row] -= max(0, min(end, behind) - max(first, begin))
+            at += 1
     return int(answered.sum())
 
 
@@ -118,3 +122,8 @@ def _given_up(
             stop = event.position + int(event.fields["count"])
             found.setdefault((event.channel, event.epoch), []).append((event.position, stop))
     return {place: sorted(ranges) for place, ranges in found.items()}
+
+
+def _ends(events: Iterable[ChannelEvent]) -> Mapping[tuple[bytes, int], int]:
+    """Return, by channel and epoch, the position behind the FIN that was delivered."""
+    return {(e.channel, e.epoch): e.position + 1 for e in events if e.kind == "fin"}

@@ -67,6 +67,14 @@ def test_labels_that_are_none_are_not_found_and_those_far_away_neither():
     assert [labels.position(label, 8) for label in ("L7", 7, None, "\ud800")] == [7, -1, -1, -1]
 
 
+def test_a_sequence_that_repeats_is_refused_with_the_reason_each_time():
+    labels = CustomLabels("L0", lambda t: "L5" if t == "L17" else after(t))
+    for near in (15, 15, 16, 16):
+        with pytest.raises(ValueError, match="repeats 'L5' after 18 labels"):
+            labels.positions(named(16), 4, near)
+    assert labels.positions(named(14), 4, 10).tolist() == [14]
+
+
 def test_after_a_restart_it_is_walked_from_what_was_remembered():
     calls = []
 

@@ -201,6 +201,19 @@ def test_a_finite_sequence_ends():
     with pytest.raises(OverflowError):
         linear("too many")
     assert out[3:] == [(2**63 - 2, "last but one"), (2**63 - 1, "last")]
+    ordered = OrderedProxy(out.append, LinearLabels(2**63 - 2))
+    assert [ordered(pair) for pair in out[:2:-1]] == [HELD, DELIVERED]
+    assert (out[5:], ordered.expected) == (["last but one", "last"], None)
+
+
+def test_labels_that_utf8_cannot_write_are_labels_in_process():
+    labels = CustomLabels("\ud7fe", lambda label: chr(ord(label) + 1))
+    out = []
+    proxy = OrderedProxy(out.append, labels)
+    label = LabelProxy(proxy, labels)
+    for n in range(2060):  # the 2,048 surrogates, and some on each side
+        label(n)
+    assert (out, proxy.rejected.total()) == ([*range(2060)], 0)
 
 
 def test_a_label_is_used_again_when_its_send_failed():
@@ -252,6 +265,23 @@ def test_a_delegate_that_fails_loses_only_its_own_message():
     assert (out, proxy.delivered, proxy.held) == ([0, 1], 2, 2)
     assert proxy((0, 0)) is Arrival.DUPLICATE  # any arrival lets the rest go
     assert out == [0, 1, 2, 3]
+
+
+def test_after_an_error_behind_both_proxies_the_same_message_is_sent_again():
+    out = []
+
+    def delegate(message):
+        out.append(message)
+        if out == ["a"]:
+            raise ValueError("once")
+
+    ordered = OrderedProxy(delegate, LinearLabels())
+    label = LabelProxy(ordered, LinearLabels())
+    with pytest.raises(ValueError, match="once"):
+        label("a")
+    for message in ("a", "b"):
+        label(message)
+    assert (out, ordered.rejected[Arrival.DUPLICATE]) == (["a", "b"], 1)
 
 
 def test_a_delegate_may_send_to_the_proxy():

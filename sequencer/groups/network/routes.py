@@ -54,7 +54,8 @@ class RoutedView:
 
     ``groups`` and ``paths`` are sorted by group, members and ``pairs`` are sorted, too. The line of
     the n-th group is ``first_line + n``, the atom of the n-th pair ``first_atom + n``. ``after``
-    are the lines whose last messages a subscriber of this view has to have delivered before.
+    are the lines whose last messages its subscribers have to have delivered before: those of each
+    in the latest view before that it was in, which ends after all earlier ones.
     """
 
     number: int
@@ -152,7 +153,7 @@ class Directory:
     """All current groups, and the views that may still have messages on their way.
 
     ``removed`` remembers when a group was removed (ms), for ``remember_ms``. ``lines``: the line of
-    each current group.
+    each current group. ``entered``: the latest view that each subscriber is in.
     """
 
     nodes: int
@@ -167,6 +168,7 @@ class Directory:
     views: dict[int, RoutedView] = field(default_factory=dict)
     removed: dict[str, int] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict, init=False)
+    entered: dict[str, int] = field(default_factory=dict, init=False)
 
     def begin(self, groups: Mapping[str, Collection[str]]) -> None:
         """Take a first membership; all groups at once."""
@@ -216,9 +218,10 @@ class Directory:
     def forget(self, views: Iterable[int]) -> None:
         """Drop views in which nothing is on its way any more; those in use stay."""
         used = set(self.view_of.values())
-        for number in views:
-            if number not in used:
-                self.views.pop(number, None)
+        unused = {number for number in views if number in self.views and number not in used}
+        if unused:
+            self.views = {at: view for at, view in self.views.items() if at not in unused}
+            self._enter_all()
 
     def to_json(self) -> str:
         """All but the arguments; equal directories give equal text."""
@@ -235,6 +238,7 @@ class Directory:
         self.views = {int(at): _view(fields) for at, fields in fields_by_name["views"].items()}
         lines = {number: view.lines() for number, view in self.views.items()}
         self.lines = {name: lines[number][name] for name, number in self.view_of.items()}
+        self._enter_all()
 
     def _remove(self, group: str, now_ms: int) -> Change:
         number = self.view_of.pop(group)
@@ -271,29 +275,39 @@ class Directory:
             self.views[view.number] = view
             self.view_of.update(dict.fromkeys(view.groups, view.number))
             self.lines.update(view.lines())
+            self._enter(view)
         return Change(tuple(views), tuple(ended))
 
     def _before(self, parts: Sequence[tuple[str, ...]]) -> list[list[int]]:
-        """For each of the parts, which share no subscriber, the lines that some of its are in.
+        """For each of the parts, which share no subscriber, the lines that end before it; rising.
 
-        They rise. A part's own view is not among the views yet, and no other part's can be one.
+        They are those of each subscriber in the latest view that it is in. The subscriber's lines
+        in earlier views end before these, as that view waits for them.
         """
-        before: list[list[int]] = [[] for _ in parts]
-        part_of = {
-            member: at
-            for at, part in enumerate(parts)
-            for name in part
-            for member in self.groups[name]
-        }
-        mixed = len(parts) > 1
-        for _, view in sorted(self.views.items()):
-            for line, members in enumerate(view.groups.values(), view.first_line):
-                if part_of.keys().isdisjoint(members):
-                    continue
-                found = {part_of[each] for each in members if each in part_of} if mixed else {0}
-                for at in found:
-                    before[at].append(line)
+        before: list[list[int]] = []
+        for part in parts:
+            latest: dict[int, set[str]] = {}
+            for member in set().union(*(self.groups[name] for name in part)):
+                latest.setdefault(self.entered.get(member, -1), set()).add(member)
+            views = [self.views[number] for number in sorted(latest) if number in self.views]
+            before.append(
+                [
+                    line
+                    for view in views
+                    for line, members in enumerate(view.groups.values(), view.first_line)
+                    if not latest[view.number].isdisjoint(members)
+                ]
+            )
         return before
+
+    def _enter_all(self) -> None:
+        self.entered = {}
+        for _, view in sorted(self.views.items()):
+            self._enter(view)
+
+    def _enter(self, view: RoutedView) -> None:
+        for members in view.groups.values():
+            self.entered.update(dict.fromkeys(members, view.number))
 
 
 _PLAIN = ("latest", "next_line", "next_atom", "groups", "view_of", "removed")

@@ -7,6 +7,7 @@ decided in the step that gives the message its number.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
 
 from sequencer.multicast.protocol.counter_messages import (
@@ -38,14 +39,14 @@ from sequencer.multicast.protocol.words import (
     Refused,
     Released,
     Stamp,
-    TransactionId,
     clone,
     let_go,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from sequencer.multicast.protocol.counter_queue import Instance
     from sequencer.multicast.protocol.words import Parcel, Reply, Request
 
 
@@ -131,6 +132,8 @@ class CounterPeer(Party):
         self.queue = self.queue_type(name, entries_max=entries_max)
         self._held: frozenset[str] = frozenset()
         self.registered: dict[str, int] = {}
+        self._coming: Counter[str] = Counter()
+        """For each node the copies in the queue that carry its handle."""
 
     @property
     def needed(self) -> bool:
@@ -154,12 +157,18 @@ class CounterPeer(Party):
                 self.queue.copy_in(token, request.seq_lower, request.parcels, limited=limited)
             except LimitError as error:
                 return (Refused(token, self.name, Refusal.NO_ROOM, str(error)),)
+            self._coming.update(request.parcels[0].handles)
         elif isinstance(request, Commit):
-            self._register(token, request.dead)
+            handles = self.queue.contents(token)[0].handles
             contents = [(parcel, request.dead) for parcel in request.parcels]
             self.queue.commit(token, request.stamp, contents)
+            self._register(node for node in handles if node not in request.dead)
+            if not contents:
+                self._gone(handles)
         elif isinstance(request, Drop):
+            handles = self.queue.contents(token)[0].handles
             self.queue.drop(token)
+            self._gone(handles)
         else:
             raise ProtocolError(f"{self.name} does not know {request}")
         return (Done(token, self.name),)
@@ -177,10 +186,13 @@ class CounterPeer(Party):
 
     def dequeue(self) -> Dequeued | None:
         """Take out the front; None if there is none, or the front is not committed."""
+        queued = len(self.queue)
         front = self.queue.dequeue()
         if front is None:
             return None
         stamp, (parcel, dead) = front
+        if len(self.queue) < queued:  # else there are more deliveries of this message
+            self._gone(parcel.handles)
         if parcel.kind is Kind.NOTICE:
             known = parcel.node in self._held
             self._held -= {parcel.node}
@@ -196,9 +208,8 @@ class CounterPeer(Party):
 
     def queued(self) -> Iterator[Parcel]:
         """What lies in the queue, in the order of the four cases."""
-        for instance in self.queue.instances():
-            for content in instance.contents:
-                yield content if instance.stamp is None else content[0]
+        for copy in self.queue.instances():
+            yield from _parcels(copy)
 
     def release(self, node: str, keeper: str) -> tuple[LetGo, ...]:
         """Give a handle back; a later delivery may bring it again."""
@@ -224,25 +235,34 @@ class CounterPeer(Party):
         queue, held, registered = state
         self.queue.load(queue)
         self._held, self.registered = frozenset(held), dict(registered)
+        copies = self.queue.instances()
+        self._coming = Counter(node for copy in copies for node in _parcels(copy)[0].handles)
 
     def copy(self) -> Self:
         """An independent peer in the same state."""
         other = clone(self)
         other.queue = self.queue.copy()
         other.registered = self.registered.copy()
+        other._coming = self._coming.copy()  # noqa: SLF001 -- of the same class
         return other
 
-    def _register(self, token: TransactionId, dead: tuple[str, ...]) -> None:
+    def _register(self, handles: Iterable[str]) -> None:
         """Count what the counter noted for this peer when it gave the message its number."""
-        for node in self.queue.contents(token)[0].handles:
-            if node not in dead:
-                self.registered[node] = self.registered.get(node, 0) + 1
+        for node in handles:
+            self.registered[node] = self.registered.get(node, 0) + 1
+
+    def _gone(self, handles: Iterable[str]) -> None:
+        """A copy with these handles has left the queue."""
+        for node in handles:
+            self._coming[node] -= 1
+            if not self._coming[node]:
+                del self._coming[node]
 
     def _take_back(self, node: str) -> int:
         """The registrations for a handle, if none is on its way."""
-        for instance in self.queue.instances():
-            first = instance.contents[0]
-            parcel = first if instance.stamp is None else first[0]
-            if node in parcel.handles:
-                return 0
-        return self.registered.pop(node, 0)
+        return 0 if node in self._coming else self.registered.pop(node, 0)
+
+
+def _parcels(copy: Instance) -> tuple[Parcel, ...]:
+    """What a copy has to give out, without what its commit added."""
+    return copy.contents if copy.stamp is None else tuple(parcel for parcel, _ in copy.contents)

@@ -254,6 +254,17 @@ def test_two_objects_share_a_word_and_its_first_id():
     assert two.reserve(999) is Result.OLD
 
 
+def test_an_origin_that_is_given_says_where_the_topic_begins():
+    cell, origin = AtomicWord(), AtomicWord(1001)
+    topic = Availability(cell=cell, origin=origin)  # nothing was reserved yet
+    assert (topic.first, topic.last, topic.frontier) == (1000, 1000, 1000)
+    assert Availability(cell=cell, origin=origin).try_reserve_next() == 1000
+    assert topic.reserve(999) is Result.OLD
+    shared = Availability(cell=AtomicWord(), origin=AtomicWord(), first=1000)
+    assert (shared.first, shared.last) == (0, 0), "first is not used beside an origin"
+    assert (shared.try_reserve(2000), shared.first, shared.frontier) == (True, 2000, 2000)
+
+
 def test_ids_end_at_48_bits():
     topic = Availability(word=ID_MAX << BITS | 0xFFFF)
     assert topic.try_reserve_next() == ID_MAX == 2**48 - 2

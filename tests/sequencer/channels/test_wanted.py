@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from sequencer.channels import ChannelCommand, Full, Op, Rules, Skip, commands, runs
@@ -208,6 +209,18 @@ def test_a_fin_ends_what_will_not_come():
     runner.batch(1210, sent(1))
     assert [row for _, _, row, _ in runner.out] == [0, 1, 2]
     assert (runner.gaps, len(runner.state.runs)) == ([], 0)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_labels_beyond_a_fin_are_not_answered_though_an_epoch_comes_in_the_same_batch(apart):
+    runner = Runner(RULES)
+    runner.batch(1000, sent(0, 2, 4))
+    runner.batch(1100, [])
+    assert asked(runner) == [(1, 2, 1), (3, 4, 1)]
+    records = [*sent(1, fin=True), (9, b"a", b"0", b"7", False)]
+    for some in [records[:1], records[1:]] if apart else [records]:
+        runner.batch(1200, some)
+    assert (runner.answered, sorted(runner.rejects)) == (1, [(2, "after-fin"), (4, "after-fin")])
 
 
 def test_so_many_ranges_are_remembered(monkeypatch):

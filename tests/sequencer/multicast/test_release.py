@@ -1,12 +1,14 @@
 """Handles that are given back while messages with them are on their way, in any interleaving."""
 
 import random
+import time
 from dataclasses import replace
 
 import pytest
 
 from sequencer.multicast.protocol.bus import ClockBus, CounterBus
-from sequencer.multicast.protocol.words import Delivery, Released, Stamp
+from sequencer.multicast.protocol.shard import Shard
+from sequencer.multicast.protocol.words import Delivery, Release, Released, Stamp
 
 BUSES = {"clock": ClockBus, "counter": CounterBus}
 
@@ -235,3 +237,35 @@ def test_a_destruction_comes_after_a_placed_release_of_another_sender(order):
     bus.destroy("end", "n")
     bus.run()
     assert max(each.stamp for each in given) < bus.kept_nodes("O").destroyed("n")
+
+
+@pytest.mark.parametrize("order", BUSES)
+def test_the_time_for_many_releases_of_one_peer_does_not_grow_with_their_square(order):
+    bus, count = BUSES[order](), 20_000
+    bus.create_node("n", "O")
+    began_s = time.process_time()
+    tasks = [Release(number, "P", "Q", "n") for number in range(count)]
+    pumped = Shard(bus, lambda _: True).pump(tasks)
+    assert time.process_time() - began_s < 30, "with the square it is three minutes"
+    assert len(pumped.deliveries) == count
+
+
+def test_a_handle_is_on_its_way_until_all_deliveries_of_its_message_were_read():
+    bus = CounterBus()
+    bus.create_node("n", "O")
+    for node in ("a", "b"):
+        bus.create_node(node, "Q")
+    bus.send("given", "P", ["@a", "@b"], ["@n"])
+    bus.send("once more", "P", ["@b"], ["@n"])
+    bus.run()
+    bus = reloaded(bus)
+    for node, taken_back in (("a", 0), ("b", 0), ("b", 2)):
+        assert bus.dequeue("Q").node == node
+        bus.release("Q", "n")
+        assert sum(step.count for step in bus.let_go) == taken_back
+
+
+def reloaded(bus):
+    other = type(bus)()
+    other.load(bus.state())
+    return other

@@ -98,3 +98,40 @@ def test_the_work_grows_with_groups_and_atoms_and_not_with_what_paths_pass(work,
     size = 400 // times
     few, many = (calls(lambda count=count: work(count)) for count in (size, 4 * size))
     assert many < 1.2 * times * few
+
+
+@pytest.mark.parametrize("seed", seeds(10, 100))
+def test_a_view_begins_after_the_latest_lines_of_its_subscribers(seed):
+    """Those of a subscriber in earlier views end before these, as its latest view waits for them."""
+    rng = random.Random(seed)
+    directory = Directory(4, shard_of, remember_ms=0)
+    directory.begin(some_groups(rng, 5))
+    for turn in range(40):
+        before, known = dict(directory.views), bool(directory.groups) and rng.random() < 0.8
+        name = rng.choice(sorted(directory.groups)) if known else f"new{turn}"
+        op = rng.choice(["set", "set", "remove"]) if known else "add"
+        for view in directory.change(op, name, rng.sample("abcdefghijkl", 3), turn).views:
+            wanted = set()
+            for member in set().union(*view.groups.values()):
+                latest = [one for one in before.values() if lines_of(one, member)][-1:]
+                wanted |= {line for one in latest for line in lines_of(one, member)}
+            assert view.after == tuple(sorted(wanted))
+        directory.forget(rng.sample(sorted(directory.views), rng.randrange(2)))
+        again = Directory(4, shard_of, remember_ms=0)
+        again.load(directory.to_json())
+        assert again.entered == directory.entered
+
+
+def lines_of(view, member):
+    groups = enumerate(view.groups.values(), view.first_line)
+    return [line for line, members in groups if member in members]
+
+
+def test_many_changes_in_a_row_do_not_wait_for_all_before_them():
+    directory = Directory(4, shard_of, remember_ms=0)
+    views = [
+        view
+        for n in range(40)
+        for view in directory.change("add", f"G{n}", ["all", f"a{n}"], 0).views
+    ]
+    assert sum(len(view.after) for view in views) < 40**2, "with all of them it is a sixth of 40**3"
