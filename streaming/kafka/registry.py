@@ -17,6 +17,7 @@ from typing import Any
 
 from streaming.config import Config
 from streaming.errors import FileUnusable, RegistryUnavailable
+from streaming.kafka import tls
 
 SCHEMA_BYTES_MAX = 2**20
 BODY_BYTES_MAX = 2 * SCHEMA_BYTES_MAX
@@ -191,7 +192,7 @@ def _authorization(properties: Mapping[str, str]) -> dict[str, str]:
 
 def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
+        context = tls.trusting(cafile=properties.get("ssl.ca.location"))
         if certificate := properties.get("ssl.certificate.location"):
             key, password = (properties.get(f"ssl.key.{name}") for name in ("location", "password"))
             context.load_cert_chain(certificate, key, password or "")

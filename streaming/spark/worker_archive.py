@@ -16,7 +16,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from streaming.config import Config
 from streaming.disciplines import operators
@@ -41,8 +41,9 @@ ASK = """
 import importlib, json, sys
 for name in sys.argv[1:]:
     importlib.import_module(name)
-found = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
-json.dump({name: file for name, file in found.items() if file and "." not in name}, sys.stdout)
+files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
+above = {name: files.get(name.rpartition(".")[0]) for name in files}
+json.dump({name: file for name, file in files.items() if file and not above[name]}, sys.stdout)
 """
 
 
@@ -84,7 +85,11 @@ def _own_modules(pipeline: object) -> list[str]:
 
 
 def _imported(modules: Iterable[str]) -> dict[str, str]:
-    """Return the files of all top-level modules that are loaded after importing these."""
+    """Return the files of all modules that are loaded after importing these.
+
+    A package's file stands for the modules in it; a package without one (as `google`, which several
+    distributions share) has none.
+    """
     asked = [sys.executable, "-c", ASK, *modules]
     path = os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))  # noqa: PTH109
     done = subprocess.run(
@@ -112,11 +117,14 @@ def _files(modules: dict[str, str]) -> Iterator[tuple[str, Path]]:
     for name, file in modules.items():
         if name in OUR_PACKAGES:
             yield from _folder(name, Path(file).parent)
-        elif name in owners:
-            named.update(set(owners[name]) - set(NOT_PACKED))
-        elif name not in owners and _is_users(Path(file)):
-            own = Path(file)
-            yield from _folder(name, own.parent) if own.stem == "__init__" else [(own.name, own)]
+        elif (top := name.partition(".")[0]) in owners:
+            named.update(set(owners[top]) - set(NOT_PACKED))
+        elif _is_users(Path(file)):
+            own, place = Path(file), PurePosixPath(name.replace(".", "/"))
+            if own.stem == "__init__":
+                yield from _folder(str(place), own.parent)
+            else:
+                yield str(place.with_name(own.name)), own
     for name in named:
         for each in importlib.metadata.files(name) or ():
             if not LEFT_OUT & set(each.parts) and ".." not in each.parts:

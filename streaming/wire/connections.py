@@ -10,7 +10,7 @@ import re
 import ssl
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 from kafka.errors import (
@@ -19,7 +19,7 @@ from kafka.errors import (
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
-from kafka.net import manager
+from kafka.net import inet, manager
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol import parser
@@ -53,6 +53,22 @@ class _Frame(KafkaBytes):  # type: ignore[misc]
 
 
 parser.KafkaBytes = _Frame  # it has no parameter for it
+
+
+_connect_socket = inet.KafkaNetSocket.sock_connect
+
+
+@wraps(_connect_socket)
+async def _connect_or_close(sockets: Any, network: Any, socket: Any, *to: Any, **more: Any) -> Any:
+    """Connect; a socket that does not is closed. kafka-python's error keeps it open, in a cycle."""
+    try:
+        return await _connect_socket(sockets, network, socket, *to, **more)
+    except BaseException:
+        socket.close()
+        raise
+
+
+inet.KafkaNetSocket.sock_connect = _connect_or_close
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]

@@ -33,6 +33,16 @@ def test_the_help_of_a_command_has_exit_statuses_and_an_example(here, command):
     assert f"Example: sequencer {command}" in out
 
 
+def test_arguments_are_explained_and_missed(here):
+    code, out, _ = here("send", "--help")
+    assert code == 0
+    assert re.search(r"topic.* The topic\.  \[required\]$", out, re.MULTILINE | re.IGNORECASE)
+    assert "\\" not in out
+    code, out, err = here("run")
+    assert (code, out) == (2, "")
+    assert "missing argument 'config'" in err.lower()
+
+
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_nothing_is_cut_or_too_wide_in_the_help_of_any_command(here, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))

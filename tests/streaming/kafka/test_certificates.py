@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from streaming.errors import FileUnusable
-from streaming.kafka import client_settings, tls
+from streaming.kafka import client_settings, registry, tls
 from tests.secure_broker import KEY_PASSWORD, STORE_PASSWORD
 from tests.streaming.kafka.clients import config, told
 
@@ -33,6 +33,20 @@ def test_certificates_in_files(pem):
     assert found.verify_mode == ssl.CERT_REQUIRED
     assert found.check_hostname
     assert names(found) == {"authority"}
+
+
+def test_authorities_need_no_key_usage(monkeypatch):
+    """Python does not take them from 3.13 on; librdkafka, Java, and Python before it do."""
+    made = ssl.create_default_context
+
+    def strict(**authorities):
+        found = made(**authorities)
+        found.verify_flags |= ssl.VERIFY_X509_STRICT
+        return found
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    for found in (tls.context({}), tls.authority({}), registry._context({})):
+        assert not found.verify_flags & ssl.VERIFY_X509_STRICT
 
 
 def test_certificates_as_text(pem):

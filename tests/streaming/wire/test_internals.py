@@ -19,6 +19,7 @@ from streaming.wire import connections
 
 NAMES = {
     "kafka.net.connection:KafkaConnection": None,
+    "kafka.net.inet:KafkaNetSocket.sock_connect": ["self", "net", "sock", "sockaddr"],
     "kafka.net.manager:KafkaConnectionManager.__init__": ["self", "net"],
     "kafka.net.manager:KafkaConnectionManager._build_transport": ["self", "node"],
     "kafka.net.manager:KafkaConnectionManager._connect": ["self", "node", "conn"],
