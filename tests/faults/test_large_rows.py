@@ -34,7 +34,9 @@ class Watching(threading.Thread):
         self.seen, self.ended = {}, threading.Event()
 
     def there(self):
-        return [*self.folder.glob("sequencer-run-*/rows/*/*")]
+        with suppress(FileNotFoundError):  # a folder that went while it was looked through
+            return [*self.folder.glob("sequencer-run-*/rows/*/*")]
+        return self.there()
 
     def run(self):
         while not self.ended.wait(0.002):
