@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
@@ -34,6 +35,9 @@ PROPERTIES = {
 """Old records stay, also in topics that the service makes: some histories are of years ago. A
 transaction that took too long is ended a second later; by default after up to ten."""
 
+# A shared machine may stop a test for a while; how long an example takes says nothing.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 ROOT = Path(__file__).parents[1]
 SHARED_BY_TESTS = ("broker", 'scope="module"', "@cache", "lru_cache")
