@@ -40,7 +40,7 @@ PINNED = "pinned"
 AWAY_MS = 1_000
 """A shorter stop is none."""
 PAUSES_MAX = 100
-"""The most that are kept apart; earlier ones are joined."""
+"""The most that are kept: what was sent in an earlier one was read long ago."""
 CHANGED = "changed"
 """The finding that a repeated batch has other records than what is written of it."""
 
@@ -102,7 +102,7 @@ class Decisions:
         self.pauses: list[tuple[int, int]] = [tuple(each) for each in self.last().get("pauses", [])]
         self.before: str = kept.get("before", "")
         self._entry = (-1, b"")
-        self._is_new = False
+        self._is_running = False
 
     def standing(self, batch: int, wanted: Mapping[str, Any]) -> Values:
         """Return what stands for a batch: ``wanted`` if it was not planned before the start."""
@@ -199,12 +199,10 @@ class Decisions:
             return
         before = max(self._before_ms(batch), self.peak_ms)
         length = max(self.time_ms(batch), self.peak_ms) - before - ran_ms
-        least_ms, self._is_new = (least_ms if self._is_new else AWAY_MS), True
+        least_ms, self._is_running = (least_ms if self._is_running else AWAY_MS), True
         if before and length >= least_ms:
             self.pauses.append((before, length))
-        if len(self.pauses) > PAUSES_MAX:
-            (_, first), (at_ms, second), *rest = self.pauses
-            self.pauses = [(at_ms, first + second), *rest]
+        self.pauses = self.pauses[-PAUSES_MAX:]
 
     def time_ms(self, batch: int) -> int:
         """Return the time of the batch that runs."""
