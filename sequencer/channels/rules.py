@@ -230,7 +230,7 @@ class Rules:
         return numbers[rule]
 
     def counted(self, since_ms: Int64s) -> Int64s:
-        """Return since when waits count that began then: later by the pauses behind it."""
+        """Return when waits would have begun without pauses: each is later by those behind it."""
         if not self.pauses:
             return since_ms
         at_ms, length_ms = np.array(self.pauses).T

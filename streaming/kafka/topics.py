@@ -42,8 +42,8 @@ def needed(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
     """Return the topics of these pipelines (None: all), each once, with their state in Kafka.
 
     A topic that one pipeline writes and another reads has the writer's role, also where the writer
-    is not one of these. Topics of subscribers
-    that are not in the configuration's groups are not among them.
+    is not one of these. Topics of subscribers that are not in the configuration's groups are not
+    among them.
     """
     return _needed(config, existing(config), names)
 

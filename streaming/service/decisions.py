@@ -38,7 +38,7 @@ Values = dict[str, Any]
 PINNED = "pinned"
 """Among the standing decisions of a batch: what a start has to have as it was (`Plan.pinned`)."""
 AWAY_MS = 1_000
-"""A shorter stop is none."""
+"""Shorter stops of the service are no pauses."""
 PAUSES_MAX = 100
 """The most that are kept: what was sent in an earlier one was read long ago."""
 CHANGED = "changed"
@@ -101,7 +101,7 @@ class Decisions:
         self.peak_ms: int = kept.get("peak_ms", 0)
         self.pauses: list[tuple[int, int]] = [tuple(each) for each in self.last().get("pauses", [])]
         self.before: str = kept.get("before", "")
-        self._entry = (-1, b"")
+        self._read: dict[int, bytes] = {}
         self._is_running = False
 
     def standing(self, batch: int, wanted: Mapping[str, Any]) -> Values:
@@ -215,9 +215,9 @@ class Decisions:
 
     def _before_ms(self, batch: int) -> int:
         """The time of the batch before, 0 where there is none."""
-        is_last = self._entry[0] == batch - 1
-        last = self._entry[1] if is_last else self.checkpoint.logged_if_kept(batch - 1)
-        return batch_ms(last or b"")
+        if batch - 1 not in self._read:
+            self._read[batch - 1] = self.checkpoint.logged_if_kept(batch - 1) or b""
+        return batch_ms(self._read[batch - 1])
 
     def _until(self, batch: int) -> list[tuple[int, Values]]:
         """The standing decisions up to those that hold for a batch."""
@@ -225,9 +225,10 @@ class Decisions:
 
     def _logged(self, batch: int) -> bytes:
         """What the log has of the batch that runs, read once: storage may be far away."""
-        if self._entry[0] != batch:
-            self._entry = batch, self.checkpoint.logged(batch)
-        return self._entry[1]
+        if batch not in self._read:
+            before = {at: entry for at, entry in self._read.items() if at == batch - 1}
+            self._read = {**before, batch: self.checkpoint.logged(batch)}
+        return self._read[batch]
 
     def _name(self, batch: int) -> tuple[int, str]:
         """Its number may have been another batch's, in a checkpoint that was put back."""

@@ -89,7 +89,6 @@ class Carrier:
     ) -> None:
         self.plan = plan
         self.still_ms = still_ms if plan.counts_pauses else None
-        self._ran = (-1, 0)
         self.progress = progress
         self.checkpoint = checkpoint
         self.hold = (lambda _batch: None) if claim is None else claim.renew
@@ -121,7 +120,6 @@ class Carrier:
             )
             raise BatchFailed(batch)
         crash_point("1-2")
-        began = time.monotonic()
         try:
             self.hold(batch)
             if self.claim is not None:
@@ -138,7 +136,6 @@ class Carrier:
             clear(self.plan.large_rows)
         if self.failure is not None:
             raise BatchFailed(batch)
-        self._ran = batch, round((time.monotonic() - began) * 1000)
         crash_point("5-6")
 
     def _judged(self, failure: Exception, batch: int) -> Exception:
@@ -269,7 +266,7 @@ class Carrier:
         progress, decisions = self.progress, self.decisions
         decisions.note_clock(batch)
         if self.still_ms is not None:
-            ran_ms = self._ran[1] if self._ran[0] == batch - 1 else 0
+            ran_ms = progress.batch_ms if progress.batch == batch - 1 else 0
             decisions.note_pause(batch, ran_ms, self.still_ms)
         wanted = {**self.plan.decisions(), PINNED: self.plan.pinned()}
         standing = decisions.standing(batch, wanted)

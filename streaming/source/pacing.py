@@ -23,7 +23,7 @@ TICK_SECONDS = 1.0
 IDLE_SECONDS = 10.0
 """The longest pause between two such batches."""
 STILL_SECONDS = 3 * IDLE_SECONDS
-"""A query that had no batch for longer, besides what it waits anyhow, did not run."""
+"""Without a batch for longer than this and its trigger, a query stood still."""
 UNKNOWN = 0
 """When the first timer is due, where not every shard has said when its own is."""
 

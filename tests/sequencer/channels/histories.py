@@ -282,6 +282,15 @@ def other_rules(draw, rules, globs, times=(None, 0, 15, 40)):
     ), others
 
 
+def adapting(data, rules, model, by):
+    """A runner whose gap times follow from delays (``by``), by rules that the model has, too."""
+    runner, own = Runner(rules), data.draw(st.sampled_from(by))
+    runner.rules, model.ruled = data.draw(other_rules(rules, ["b"], times=[*by, 15]))
+    runner.rules = replace(runner.rules, gap=policy(own))
+    model.own["gap_after"] = own
+    return runner
+
+
 def policy(gap_after):
     if isinstance(gap_after, Quantile):
         return Skip(gap_after.most_ms, gap_after)

@@ -15,10 +15,9 @@ from sequencer.labels import LinearLabels
 from tests.seeds import examples
 from tests.sequencer.channels.histories import (
     Runner,
+    adapting,
     batches,
     follow,
-    other_rules,
-    policy,
     stories,
 )
 
@@ -35,11 +34,7 @@ def _few(monkeypatch):
 @given(stories(keys=(b"a", b"a", b"b")), st.data())
 def test_agrees_with_the_naive_model(story, data):
     rules, model, *_ = story
-    runner = Runner(rules)
-    own = data.draw(st.sampled_from(BY))
-    runner.rules, model.ruled = data.draw(other_rules(rules, ["b"], times=[*BY, 15]))
-    runner.rules = replace(runner.rules, gap=policy(own))
-    model.own["gap_after"] = own
+    runner = adapting(data, rules, model, BY)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(delays, "SAMPLES_MIN", 4)
         for now, records in batches(story):

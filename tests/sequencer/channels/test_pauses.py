@@ -12,7 +12,7 @@ from sequencer.channels import Arrivals, Rules, Skip, delays, step
 from sequencer.channels.delays import Quantile
 from sequencer.labels import LinearLabels
 from tests.seeds import examples
-from tests.sequencer.channels.histories import Runner, batches, follow, other_rules, policy, stories
+from tests.sequencer.channels.histories import Runner, adapting, batches, follow, stories
 
 BY = [Quantile(0.5, 0, 60), Quantile(0.9, 5, 60)]
 LENGTHS = st.sampled_from([0, 0, 1, 9, 100, 20_000])
@@ -56,11 +56,7 @@ def test_pauses_agree_with_the_naive_model(story, data):
 @given(stories(keys=(b"a", b"a", b"b")), st.data())
 def test_delays_do_not_count_them(story, data):
     rules, model, *_ = story
-    runner = Runner(rules)
-    own = data.draw(st.sampled_from(BY))
-    runner.rules, model.ruled = data.draw(other_rules(rules, ["b"], times=[*BY, 15]))
-    runner.rules = replace(runner.rules, gap=policy(own))
-    model.own["gap_after"] = own
+    runner = adapting(data, rules, model, BY)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(delays, "SAMPLES_MIN", 4)
         for _, now, records in paused(data, story, runner, model):

@@ -236,6 +236,20 @@ def test_a_pause_stands_from_the_first_batch_that_comes_behind_it():
     assert again.standing(5, {}) == whole, "less than a second"
 
 
+def test_each_entry_of_the_log_is_read_once():
+    """Storage may be far away, and this is asked in every batch."""
+    checkpoint, read = MemoryCheckpoint(), []
+    decisions = log_times(checkpoint, 1_000, 2_000, 3_000, 4_000)
+    decisions.planned, logged = -1, checkpoint.logged
+    checkpoint.logged = lambda batch: (read.append(batch), logged(batch))[1]
+    for batch in (1, 2, 3):
+        decisions.note_clock(batch)
+        decisions.note_pause(batch, 0, 30_000)
+        decisions.digest(batch, {})
+        decisions.newest_ms(batch)
+    assert read == [0, 1, 2, 3]
+
+
 def test_pauses_are_of_the_time_that_shards_have():
     """The clock was set back by an hour: until it has caught up, time stands for them."""
     hour_ms = 3_600_000
