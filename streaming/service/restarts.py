@@ -15,7 +15,9 @@ from streaming.errors import (
     InputLost,
     JobFailed,
     KafkaUnavailable,
+    ProgressMissing,
     SequencerError,
+    StateFormatError,
     StorageUnavailable,
     TopicsMissing,
 )
@@ -29,8 +31,9 @@ MISSING_TRIES_MAX = 3
 """A topic may be missing in this many starts, for 15 s at least: new brokers may know none yet."""
 REPEATED_LATER = "A batch that was under way will be repeated."
 
-OF_ONE_PIPELINE = (InputChanged, InputDamaged, InputLost)
-"""Faults of an input: the pipelines that do not read it go on."""
+OF_ONE_PIPELINE = (InputChanged, InputDamaged, InputLost, ProgressMissing)
+"""Faults of an input, or of one batch: other pipelines go on."""
+OF_THE_SERVICE = (ConfigError, JobFailed, StateFormatError)
 
 
 @dataclass(slots=True)
@@ -59,6 +62,21 @@ class Restarts:
         self._note = note
         self._tries: dict[str, Tries] = defaultdict(Tries)
         self._is_away = False
+
+    def begin(self, pipeline: Pipeline) -> bool:
+        """Start it for the first time, once Kafka answers; False where asked to stop meanwhile.
+
+        Where it cannot start for a reason of its own, others do all the same.
+        """
+        try:
+            return self.kafka.insist(pipeline.start, pipeline.name)
+        except OF_ONE_PIPELINE as error:
+            self._stop_alone(pipeline, error)
+        except (*OF_THE_SERVICE, KafkaUnavailable, StorageUnavailable):
+            raise
+        except SequencerError as error:  # Spark's, of no known kind
+            self._note_failure(pipeline, self._tries[pipeline.name], error)
+        return True
 
     def look_after(self, pipelines: list[Pipeline], *, again: bool) -> None:
         """Start again what failed and is due. JobFailed where a pipeline may not go on.
@@ -121,6 +139,10 @@ class Restarts:
                 return
             remedy = f"{error.remedy} Then start the service again."
             self._stop_alone(pipeline, JobFailed(error.message, REPEATED_LATER, remedy))
+        except OF_THE_SERVICE:
+            raise
+        except SequencerError as error:  # Spark's, of no known kind
+            self._note_failure(pipeline, tries, error)
         else:
             tries.due, tries.missing = None, 0
 

@@ -150,14 +150,16 @@ class Service:
         )
 
     def _work(self, pipelines: list[Pipeline], cluster: Cluster) -> None:
+        restarts = Restarts(self.kafka, self._note, once=self.once)
         for pipeline in pipelines:
-            if not self.kafka.insist(pipeline.start, pipeline.name):
+            if not restarts.begin(pipeline):
                 return
-        for line in cluster.misfits({each.name: each.state_partitions for each in pipelines}):
+        begun = {each.name: each.state_partitions for each in pipelines if not each.ended}
+        for line in cluster.misfits(begun) if begun else ():
             say(line)
         self.stopping.busy = True
         say(
-            f"{self.config.service.name}: ready, {count(len(pipelines), 'pipeline')} running; "
+            f"{self.config.service.name}: ready, {count(len(begun), 'pipeline')} running; "
             "Ctrl-C or SIGTERM finishes the running batch and stops",
             event="started",
             service=self.config.service.name,
@@ -165,7 +167,6 @@ class Service:
         )
         self._note("started", "Ready; records are worked on.")
         gc.freeze()  # to look among all that was imported takes 70 ms, in which a batch may wait
-        restarts = Restarts(self.kafka, self._note, once=self.once)
         reported, clock = time.monotonic(), WallClock()
         while not self.stopping.is_set():
             self.health.beat()

@@ -13,6 +13,8 @@ from streaming.errors import (
     JobFailed,
     KafkaRefused,
     KafkaUnavailable,
+    ProgressMissing,
+    SequencerError,
     StorageUnavailable,
     TopicsMissing,
 )
@@ -104,20 +106,24 @@ def kafka(monkeypatch):
 @pytest.fixture
 def loop(kafka):
     """The run loop over two pipelines, in a thread; until asked to stop."""
-    yield from running(kafka, once=False)
+    for made in running(kafka, [Query("a"), Query("b")], once=False):
+        until(lambda made=made: made.a.looks and made.b.looks)
+        yield made
 
 
 @pytest.fixture
 def loop_once(kafka):
-    yield from running(kafka, once=True)
+    for made in running(kafka, [Query("a"), Query("b")], once=True):
+        until(lambda made=made: made.a.looks and made.b.looks)
+        yield made
 
 
-def running(kafka, *, once):
+def running(kafka, pipelines, *, once):
     config, stopping = parse_config(TABLES, {}, "c.toml"), Stopping()
     service = Service(
         config, None, names=["a", "b"], once=once, accept_repeats=False, stopping=stopping
     )
-    a, b = Query("a"), Query("b")
+    a, b = pipelines
     cluster = SimpleNamespace(misfits=lambda _: [], watch=lambda: None)
     made = SimpleNamespace(a=a, b=b, kafka=kafka, failed=None, health=service.health)
     service.pipelines.extend([a, b])
@@ -125,12 +131,11 @@ def running(kafka, *, once):
     def work():
         try:
             service._work([a, b], cluster)
-        except JobFailed as error:
+        except SequencerError as error:
             made.failed = error
 
     made.thread = threading.Thread(target=work, daemon=True)
     made.thread.start()
-    until(lambda: a.looks and b.looks)
     yield made
     stopping.set()
     made.thread.join(WAIT_SECONDS_MAX)
@@ -206,12 +211,49 @@ def test_once_gives_up_where_a_start_fails_again_and_again(loop_once):
     assert loop_once.a.tries == 1 + restarts.ONCE_TRIES_MAX
 
 
-@pytest.mark.parametrize("kind", [InputLost, InputChanged])
+LOST = [InputLost, InputChanged, ProgressMissing]
+
+
+@pytest.mark.parametrize("kind", LOST)
 def test_what_is_lost_stops_one_pipeline_alone(loop, kind):
     loop.a.bad, loop.a.active = kind("Kafka no longer has it."), False
     until(lambda: loop.a.stopped_by is not None)
     looks = loop.b.looks
     until(lambda: loop.b.looks > looks)
+
+
+@pytest.mark.parametrize("kind", LOST)
+def test_a_batch_that_nobody_can_judge_stops_one_pipeline_alone(loop, kind):
+    loop.a.failure = lambda: kind("Kafka no longer knows.")
+    loop.a.active = False
+    until(lambda: loop.a.stopped_by is not None)
+    looks = loop.b.looks
+    until(lambda: loop.b.looks > looks)
+
+
+@pytest.mark.parametrize("kind", LOST)
+def test_what_is_lost_at_the_first_start_stops_one_pipeline_alone(kafka, kind):
+    a, b = Query("a"), Query("b")
+    a.bad = kind("Kafka no longer has it.")
+    for loop in running(kafka, [a, b], once=False):
+        until(lambda: a.stopped_by is not None and b.looks)
+        assert "pipeline-stopped" in loop.kafka.said
+
+
+def test_what_spark_says_of_one_start_is_tried_again_and_others_go_on(kafka):
+    """At the first start and later: an error of no known kind."""
+    a, b = Query("a"), Query("b")
+    a.bad = SequencerError("The query stopped: java.lang.IllegalStateException.")
+    for _ in running(kafka, [a, b], once=False):
+        until(lambda: a.tries >= 3 and b.looks)
+        a.bad, bad = None, a.bad
+        until(lambda: a.runs)
+        tries, a.bad, a.active = a.tries, bad, False
+        until(lambda: a.tries >= tries + 3)
+        looks = b.looks
+        until(lambda: b.looks > looks)
+        a.bad = None
+        until(lambda: a.runs)
 
 
 MISSING = TopicsMissing("Topics are missing in Kafka: a.out.")
