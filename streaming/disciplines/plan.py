@@ -200,7 +200,8 @@ class BatchContext:
     ``query`` names the checkpoint; ``digest`` names what the batch is made from (see
     `streaming.sink.progress`). ``in_doubt`` says that an earlier run may have written this batch,
     ``young`` that it was planned so lately that Kafka would know, ``old`` that Kafka may have
-    forgotten all of it since, ``repeated`` that it was planned before the query started. ``wrote``
+    forgotten all of it since, ``repeated`` that it was planned before the query started.
+    ``remembered``: state partitions of which Kafka had progress then, if it is in doubt. ``wrote``
     gives for each state partition the last batch that it is known to have written in this run,
     ``latest`` the last one that it may have written: a later one is another copy's.
     ``decisions`` are those of the batch (see `streaming.service.decisions`). ``newest_ms``: the
@@ -218,6 +219,7 @@ class BatchContext:
     old: bool = False
     latest: dict[int, int] = field(default_factory=dict)
     newest_ms: int = 0
+    remembered: list[int] = field(default_factory=list)
 
     def to_json(self) -> str:
         """One line."""

@@ -46,7 +46,7 @@ def settle_alone(
     *,
     accept_repeats: bool,
     accept_lost_input: bool,
-) -> bool:
+) -> set[int]:
     """Do :func:`settle` for who holds the checkpoint's lock, or takes the ``claim``.
 
     A late request of its own past may fence it: a failure that passes. Fenced where another copy
@@ -86,14 +86,14 @@ def settle(
     accept_repeats: bool,
     accept_lost_input: bool = False,
     hold: Callable[[], None] = lambda: None,
-) -> bool:
+) -> set[int]:
     """See that the checkpoint is whole, and of one history with Kafka's progress.
 
     Raises CheckpointBehind where Kafka has the progress of a batch that the checkpoint does not
     have, ConfigError where the batch in doubt was planned with something else (`Plan.pinned`), and
     KafkaUnavailable. (Progress that Kafka forgot matters only where a batch is in doubt,
     and is judged by the sink.) ``hold`` takes the checkpoint, before anything is changed. Returned
-    is whether Kafka has any of this checkpoint.
+    are the state partitions of which Kafka has progress.
     """
     if checkpoint.lockable:
         _mend(plan, checkpoint, say)
@@ -103,7 +103,7 @@ def settle(
         hold()
         query = checkpoint.query()  # another copy may have begun it meanwhile
     if not query:
-        return False
+        return set()
     options = Options(repeats=accept_repeats, lost_input=accept_lost_input)
     if any(options):
         hold()
@@ -129,7 +129,7 @@ def settle(
         )
         checkpoint.forget_planned()
     _rename_progress(plan, checkpoint, query)
-    return standing.is_remembered
+    return standing.remembered
 
 
 def _rename_progress(plan: Plan, checkpoint: Checkpoint, query: str) -> None:

@@ -106,7 +106,7 @@ class Pipeline:
         plan, settings = self._plan(), self.config.pipelines[self.name]
         if not self.checkpoint.lockable:
             self._claim = self._claim or Claim(plan)
-        is_remembered = settle_alone(
+        remembered = settle_alone(
             plan,
             self.checkpoint,
             self.say,
@@ -128,7 +128,7 @@ class Pipeline:
         status = self.checkpoint.status()
         self.progress = Progress(
             in_doubt=self.checkpoint.batch_in_doubt(),
-            is_remembered=is_remembered,
+            remembered=remembered,
             latest=dict.fromkeys(range(plan.state_partitions + 1), self.checkpoint.planned()),
             shards=shards_in(status),
             waiting=self.checkpoint.waiting(),

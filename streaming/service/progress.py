@@ -22,8 +22,8 @@ class Progress:
     of the last batch that had any records; 0 before that. ``transit_ms``: the least record time of
     what shards have sent each other and not taken yet, None for nothing, 0 where it is not known.
     ``timers``: when each shard's timer is due that has said so since the start (batch time; None:
-    never). ``waits_for``: what a batch cannot go on without. ``is_remembered``: whether Kafka had
-    progress of this checkpoint when the query started. ``latest``: as in `BatchContext`.
+    never). ``waits_for``: what a batch cannot go on without. ``remembered``, ``latest``: as in
+    `BatchContext`.
 
     The query's thread changes it, within a batch; other threads (run loop, metrics) only read, and
     may see a batch half noted.
@@ -33,7 +33,7 @@ class Progress:
     batch: int = -1
     batch_ms: int = 0
     in_doubt: int = -1
-    is_remembered: bool = False
+    remembered: set[int] = field(default_factory=set)
     shards: dict[int, Totals] = field(default_factory=dict)
     waiting: dict[int, str] = field(default_factory=dict)
     waiting_changed: bool = False

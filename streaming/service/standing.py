@@ -39,7 +39,7 @@ class Standing:
     records that Kafka refuses, of which the checkpoint does not know. ``may_be_written``: whether
     some of the batch in doubt is. ``unlike``: what it was planned with, by its key, where the file
     says otherwise now and some of it may be written; ``planned``: its number then.
-    ``is_remembered``: Kafka has progress of some. ``incarnations_ms``: no incarnation that was
+    ``remembered``: those of which Kafka has progress. ``incarnations_ms``: no incarnation that was
     given is larger, as far as Kafka's progress says.
     """
 
@@ -53,7 +53,7 @@ class Standing:
     may_be_written: bool = False
     unlike: dict[str, str] = field(default_factory=dict)
     planned: int = -1
-    is_remembered: bool = False
+    remembered: set[int] = field(default_factory=set)
     incarnations_ms: int = 0
 
 
@@ -94,8 +94,7 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool
     every = [progress_of(plan, partition, confirmed=confirmed) for partition in partitions]
     known = [progress for progress in every if progress is not None]
     standing = Standing(
-        is_remembered=any(progress.query == query for progress in known),
-        incarnations_ms=max((progress.incarnations_ms for progress in known), default=0),
+        incarnations_ms=max((progress.incarnations_ms for progress in known), default=0)
     )
     for partition, progress in enumerate(every):
         if progress is None or progress.query != query:
@@ -103,7 +102,9 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str, *, confirmed: bool
                 standing.of_others.append(partition)
             if batch >= 0:
                 standing.unknown.append(partition)
-        elif not is_known(progress, checkpoint):
+            continue
+        standing.remembered.add(partition)
+        if not is_known(progress, checkpoint):
             standing.behind[partition] = progress.batch
         elif progress.batch != batch or progress.is_taken_back:
             continue

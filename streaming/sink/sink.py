@@ -189,7 +189,7 @@ class Sink:
         try:
             with writer.batch(context):
                 while row is not None:
-                    would_be_lost = row["wrote_before"] or context.old
+                    would_be_lost = row["wrote_before"] or context.old or writer.deleted
                     if context.in_doubt and writer.forgotten and would_be_lost:
                         writer.confirm_progress()
                         missing = failures.progress_missing

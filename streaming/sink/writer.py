@@ -40,7 +40,8 @@ class PartitionWriter:
     ``part``: what of its batch others wrote. ``read``: how many records the shards got of it, once
     that is known. ``forgotten``: nobody can tell whether the batch was written before, as Kafka
     knows of none and it is not so young that it would; ``overwritten``: as Kafka had another
-    checkpoint's progress. ``left``: the progress that Kafka has.
+    checkpoint's progress; ``deleted``: as it is gone since the query started. ``left``: the
+    progress that Kafka has.
     """
 
     def __init__(self, plan: Plan, partition: int) -> None:
@@ -48,7 +49,7 @@ class PartitionWriter:
         self.partition = partition
         self.last_batch = -1
         self.forgotten = False
-        self.overwritten = False
+        self.overwritten = self.deleted = False
         self.part: Part | None = None
         self.read = 0
         self.left: tuple[int, str] = (-1, "")
@@ -75,7 +76,8 @@ class PartitionWriter:
             self.left = self.producer.progress()
         progress = BatchProgress.from_text(*self.left)
         self.overwritten = progress is not None and progress.query != context.query
-        is_unknown = self.overwritten or (progress is None and not context.young)
+        self.deleted = progress is None and self.partition in context.remembered
+        is_unknown = self.overwritten or self.deleted or (progress is None and not context.young)
         self.forgotten = context.in_doubt and is_unknown
         if progress is None or self.overwritten:
             return None

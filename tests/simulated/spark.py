@@ -191,7 +191,7 @@ class Driver(Process):
         accepts = self.service.accepts
         if not storage.lockable:
             self.claim = self.claim or Claim(plan)
-        is_remembered = settle_alone(
+        remembered = settle_alone(
             plan,
             storage,
             lambda text, **_more: self.world.note(text),
@@ -205,7 +205,7 @@ class Driver(Process):
             self.service.accepts = frozenset()
         progress = Progress(
             in_doubt=storage.batch_in_doubt(),
-            is_remembered=is_remembered,
+            remembered=remembered,
             latest=dict.fromkeys(range(plan.state_partitions + 1), storage.planned()),
             shards={s: Totals.from_json(t) for s, t in storage.totals.items()},
         )

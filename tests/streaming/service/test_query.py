@@ -114,8 +114,9 @@ def test_a_batch_in_doubt_is_young_for_an_hour(monkeypatch, age_s, young):
     assert not mine._context(4).young, "it is not in doubt"
     mine.progress.in_doubt = 4
     assert not mine._context(4).young, "Kafka may have forgotten everything"
-    mine.progress.is_remembered = True
+    mine.progress.remembered = {1, 0}
     assert mine._context(4).young == young
+    assert mine._context(4).remembered == [0, 1]
 
 
 def test_a_batch_that_has_other_records_on_its_repetition_is_noted(monkeypatch):

@@ -153,6 +153,17 @@ def test_progress_that_kafka_forgot_stops_the_batch(plan, broker):
         run(plan, rows, BatchContext("another", 7, True, young=True))
 
 
+def test_progress_that_is_deleted_after_the_start_has_looked_stops_the_batch(plan, broker):
+    """As with the topic of events: that other partitions have some says nothing then."""
+    rows = [row(3, plan.output, 0, 5, totals="{}")]
+    seen = BatchContext("q", 7, True, young=True, remembered=[PARTITION])
+    with pytest.raises(ProgressMissing):
+        run(plan, rows, seen)
+    assert read_all(broker.bootstrap, plan.output) == []
+    run(plan, rows, replace(seen, remembered=[PARTITION + 1]))
+    assert len(wait_for_records(broker.bootstrap, plan.output, 5)) == 5
+
+
 @pytest.mark.parametrize("older", [(-1, ""), (7, BatchProgress(7, "q", "other").to_text())])
 @pytest.mark.parametrize("count", [5, 0])
 def test_what_a_deposed_coordinator_tells_ends_nothing(plan, monkeypatch, older, count):
