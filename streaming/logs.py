@@ -145,7 +145,7 @@ def _write(level: str, event: str, message: str, fields: dict[str, Any]) -> None
 
 
 def _print(line: str) -> None:
-    """Write a line; it is lost where the disk is full, which must not end a service."""
+    """Write a line; it is lost where nobody takes it, which must not end a service."""
     stream = _own or sys.stderr
     with unless_full():
         stream.write(line + "\n")  # one write: threads share it
@@ -154,9 +154,9 @@ def _print(line: str) -> None:
 
 @contextmanager
 def unless_full() -> Iterator[None]:
-    """Pass over that lines cannot be written as the disk is full."""
+    """Ignore that lines cannot be written, as the disk is full or a pipe's reader has ended."""
     try:
         yield
     except OSError as error:
-        if error.errno not in DISK_ERRORS:
+        if error.errno not in (*DISK_ERRORS, errno.EPIPE):
             raise

@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -75,6 +76,20 @@ def test_a_full_disk_loses_lines_and_ends_nothing(form, monkeypatch):
             logs.relay(relayed, "spark").join(10)
             assert relayed.read() == b"", "who writes to us does not have to wait"
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize("form", LogFormat)
+def test_a_reader_that_has_ended_loses_lines_and_ends_nothing(form):
+    said = "from streaming import logs\n"
+    said += f"logs.use(logs.{form})\n"
+    said += "with logs.only_json():\n    logs.say('one')\n    logs.say('two')\nprint('clean')"
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-c", said], stdout=subprocess.PIPE, stderr=write, check=False
+    )
+    os.close(write)
+    assert done.stdout == b"clean\n"
 
 
 @pytest.mark.parametrize("form", LogFormat)
