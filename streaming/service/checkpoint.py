@@ -215,10 +215,7 @@ class Checkpoint(SparkFiles):
             )
 
     def identity(self) -> Identity | None:
-        """What was pinned; None where the pipeline never ran.
-
-        StateFormatError where this version does not read its format.
-        """
+        """What was pinned, None for a new one; StateFormatError where it is of another format."""
         plain = self._read(IDENTITY)
         if plain is None:
             return None
@@ -266,7 +263,10 @@ class Checkpoint(SparkFiles):
             self._lock = None
 
     def _is_ours(self) -> bool:
-        return self.is_locked or self._last_holder() == self._holder
+        found = self._last_holder()
+        if found is None and self._holder is not None:  # a copy that ended just then removed ours
+            self._write(HOLDER, asdict(self._holder))
+        return self.is_locked or found in (None, self._holder)
 
     def holder(self) -> tuple[bool | None, Holder | None]:
         """Return whether a process works on it (None: nobody can tell), and which began last."""

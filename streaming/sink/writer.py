@@ -40,7 +40,7 @@ class PartitionWriter:
     ``part``: what of its batch others wrote. ``read``: how many records the shards got of it, once
     that is known. ``forgotten``: nobody can tell whether the batch was written before, as Kafka
     knows of none and it is not so young that it would; ``overwritten``: as Kafka had another
-    checkpoint's progress; ``deleted``: as it is gone since the query started. ``left``: the
+    checkpoint's progress; ``deleted``: as it was deleted after the query had started. ``left``: the
     progress that Kafka has.
     """
 

@@ -27,6 +27,15 @@ def test_the_older_of_two_copies_says_nothing_more(old):
     assert old.last_said.read().text == "Ready."
 
 
+def test_a_copy_whose_mark_an_older_one_removed_as_it_ended_marks_the_checkpoint_again(old):
+    """The older one had seen its own mark, and the newer began before it was removed."""
+    mine = old._read(HOLDER)
+    old._files.remove(HOLDER)
+    assert old.last_said.note("started", "Ready.")
+    assert old._read(HOLDER) == mine
+    assert old.last_said.read().text == "Ready."
+
+
 def test_storage_that_is_away_says_so(old, monkeypatch):
     def away(*_):
         raise StorageUnavailable("away")

@@ -1,5 +1,6 @@
 """Who looks after pipelines waits for none of them."""
 
+import contextlib
 import threading
 from types import SimpleNamespace
 
@@ -10,7 +11,6 @@ from streaming.errors import (
     FileUnusable,
     InputChanged,
     InputLost,
-    JobFailed,
     KafkaRefused,
     KafkaUnavailable,
     ProgressMissing,
@@ -106,24 +106,27 @@ def kafka(monkeypatch):
 @pytest.fixture
 def loop(kafka):
     """The run loop over two pipelines, in a thread; until asked to stop."""
-    for made in running(kafka, [Query("a"), Query("b")], once=False):
-        until(lambda made=made: made.a.looks and made.b.looks)
+    with running(kafka) as made:
+        until(lambda: made.a.looks and made.b.looks)
         yield made
 
 
 @pytest.fixture
 def loop_once(kafka):
-    for made in running(kafka, [Query("a"), Query("b")], once=True):
-        until(lambda made=made: made.a.looks and made.b.looks)
+    with running(kafka, once=True) as made:
+        until(lambda: made.a.looks and made.b.looks)
         yield made
 
 
-def running(kafka, pipelines, *, once):
+@contextlib.contextmanager
+def running(kafka, bad=None, *, once=False):
+    """``bad``: what the first starts of `a` raise."""
     config, stopping = parse_config(TABLES, {}, "c.toml"), Stopping()
     service = Service(
         config, None, names=["a", "b"], once=once, accept_repeats=False, stopping=stopping
     )
-    a, b = pipelines
+    a, b = Query("a"), Query("b")
+    a.bad = bad
     cluster = SimpleNamespace(misfits=lambda _: [], watch=lambda: None)
     made = SimpleNamespace(a=a, b=b, kafka=kafka, failed=None, health=service.health)
     service.pipelines.extend([a, b])
@@ -233,20 +236,18 @@ def test_a_batch_that_nobody_can_judge_stops_one_pipeline_alone(loop, kind):
 
 @pytest.mark.parametrize("kind", LOST)
 def test_what_is_lost_at_the_first_start_stops_one_pipeline_alone(kafka, kind):
-    a, b = Query("a"), Query("b")
-    a.bad = kind("Kafka no longer has it.")
-    for loop in running(kafka, [a, b], once=False):
-        until(lambda: a.stopped_by is not None and b.looks)
-        assert "pipeline-stopped" in loop.kafka.said
+    with running(kafka, kind("Kafka no longer has it.")) as loop:
+        until(lambda: loop.a.stopped_by is not None and loop.b.looks)
+    assert "pipeline-stopped" in kafka.said
 
 
 def test_what_spark_says_of_one_start_is_tried_again_and_others_go_on(kafka):
     """At the first start and later: an error of no known kind."""
-    a, b = Query("a"), Query("b")
-    a.bad = SequencerError("The query stopped: java.lang.IllegalStateException.")
-    for _ in running(kafka, [a, b], once=False):
+    bad = SequencerError("The query stopped: java.lang.IllegalStateException.")
+    with running(kafka, bad) as loop:
+        a, b = loop.a, loop.b
         until(lambda: a.tries >= 3 and b.looks)
-        a.bad, bad = None, a.bad
+        a.bad = None
         until(lambda: a.runs)
         tries, a.bad, a.active = a.tries, bad, False
         until(lambda: a.tries >= tries + 3)
