@@ -42,7 +42,8 @@ class Plan:
     disk has what is written there before it counts; ``large_rows``: that of large rows on their way
     through a batch, "" where these pass Spark. ``compression``: how operators encode record
     batches; empty where the sink has to. ``origin``: whether deliveries have a header that names
-    their input record; ``progress``: the topic of progress marks, "" for none. ``decided``: the
+    their input record; ``progress``: the topic of progress marks, "" for none. ``taken``: topics
+    of other pipelines, where subscribers' own topics must not have their names. ``decided``: the
     fields, in words of JSON, that batches decide by (see :meth:`decisions`). ``counts_pauses``:
     whether it has waits, which no pause counts in (`Decisions.note_pause`). ``part_records_max``,
     ``part_bytes_max``: a transaction of the sink's takes about so much.
@@ -69,6 +70,7 @@ class Plan:
     retire_after_ms: int = 7 * 86_400_000
     origin: bool = False
     progress: str = ""
+    taken: Sequence[str] = ()
     create_topics: bool = False
     new_topics: dict[str, str] = field(default_factory=dict)
     folder: str = ""

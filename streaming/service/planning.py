@@ -16,6 +16,7 @@ from streaming.kafka.choice import own_settings
 from streaming.logs import count
 from streaming.service.checkpoint import IDENTITY, Checkpoint, Identity
 from streaming.service.decisions import Decisions
+from streaming.settings.values import SUBSCRIBER
 from streaming.spark.failures import LET_IN, cause_in, errors_of_spark
 from streaming.spark.session_access import write_new
 from streaming.storage.files import folder_of
@@ -111,6 +112,7 @@ def make_plan(
         "retire_after_ms": settings.retire_after.ms,
         "origin": settings.origin,
         "progress": settings.progress,
+        "taken": taken_names(config, name),
         "create_topics": service.create_topics,
         "new_topics": dict(new_topics or {}),
         "folder": folder_of(f"{service.checkpoint}/{name}"),
@@ -120,6 +122,18 @@ def make_plan(
     }
     with config.faults_of(name):
         return DISCIPLINES[settings.discipline].plan(settings, identity.own, common)
+
+
+def taken_names(config: Config, name: str) -> list[str]:
+    """Return topics that other pipelines write, of those that a subscriber's own may be called."""
+    before, own, behind = config.pipelines[name].output.replace(".", "_").partition(SUBSCRIBER)
+    others = [each for other, each in config.pipelines.items() if other != name and own]
+    written = {topic for each in others for topic in each.topics_written()}
+    return sorted(
+        topic
+        for topic, alike in ((topic, topic.replace(".", "_")) for topic in written)
+        if alike.startswith(before) and alike.endswith(behind)
+    )
 
 
 def kept_partitions(

@@ -182,7 +182,7 @@ def _read(
     if not isinstance(members, list) or len(members) > MEMBERS_MAX:
         raise CommandRefused("bad-members", f"members is not a list of at most {MEMBERS_MAX} names")
     for member in members:
-        wrong = name_fault(member) or _topic_fault(member, plan)
+        wrong = name_fault(member) or _topic_fault(member, plan, op)
         if wrong:
             raise CommandRefused(reason, f"{whose} name {wrong}")
     return op, str(group), tuple(members)
@@ -216,14 +216,15 @@ def require_own_topics(command: GroupCommand, plan: Plan, members: Iterable[str]
             )
 
 
-def _topic_fault(member: str, plan: Plan) -> str:
-    """What is wrong with a member's own topic, if members have one."""
+def _topic_fault(member: str, plan: Plan, op: str) -> str:
+    """What is wrong with a member's own topic, if members have one; any member may leave."""
     if SUBSCRIBER not in plan.output:
         return ""
     topic = plan.output.replace(SUBSCRIBER, member)
-    if topic.replace(".", "_") in {
-        used.replace(".", "_") for used in (*plan.reads, plan.rejects, plan.events)
-    }:
-        return f"gives the topic {topic}, which the pipeline uses itself"
+    own = (*plan.reads, plan.rejects, plan.events)
+    taken = () if op == "leave" else plan.taken
+    for used, whose in [(own, "the pipeline uses itself"), (taken, "another pipeline writes")]:
+        if topic.replace(".", "_") in {name.replace(".", "_") for name in used}:
+            return f"gives the topic {topic}, which {whose}"
     wrong = topic_fault(topic)
     return f"gives no topic: {wrong}" if wrong else ""

@@ -13,7 +13,7 @@ from streaming.disciplines.plan import ExchangePlan, Plan
 Name = tuple[str | None, ...]
 """What a delivery is known by; see `streaming.disciplines.refused`."""
 
-DECIDED = (*Plan.decided, "stamps", "notices", "input_commands")
+DECIDED = (*Plan.decided, "stamps", "notices", "input_commands", "taken")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

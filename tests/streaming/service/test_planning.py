@@ -1,5 +1,6 @@
 """From what users write and what a checkpoint pinned to what workers know."""
 
+import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from pyspark.errors import PySparkException
 
 from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
+from streaming.disciplines.groups.commands import read_command
 from streaming.errors import ConfigError, StorageUnavailable
 from streaming.service import planning
 from streaming.service.checkpoint import Checkpoint, Identity
@@ -46,6 +48,22 @@ def test_plans_of_all_disciplines(discipline, more, shards):
     assert plan.reads[: len(plan.inputs)] == plan.inputs == ("p.in",)
     again = pickle.loads(pickle.dumps(plan))  # it travels to workers
     assert (type(again), again.reads) == (type(plan), plan.reads)
+
+
+def test_groups_know_the_topics_of_others_that_a_subscriber_may_be_called_for():
+    group = {"discipline": "group", "groups": {"G": ["A"]}, "output": "m.{subscriber}"}
+    other = {"discipline": "channel", "output": "m_x.out", "events": "m.events", "rejects": "r"}
+    config = parse_config({"pipelines": {"p": group, "q": other}}, {}, "c.toml")
+    assert planning.taken_names(config, "p") == ["m.events", "m_x.out"]
+    assert planning.taken_names(config, "q") == []
+    plan = planned(**group, state_partitions=1)
+    plan = replace(plan, taken=["m.events", "m_x.out"])
+    assert plan.under({"taken": []}).taken == [], "a repeated batch does as it was planned"
+    asked = [("join", "events"), ("join", "x.out"), ("join", "B"), ("leave", "events")]
+    commands = [{"op": op, "group": "G", "member": member} for op, member in asked]
+    read = [read_command(json.dumps(each).encode(), plan) for each in commands]
+    assert [each.reason for each in read] == ["bad-member", "bad-member", "", ""]
+    assert read[0].detail.endswith("gives the topic m.events, which another pipeline writes")
 
 
 def test_inputs_have_one_order_whatever_users_write():
