@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 from streaming.errors import ConfigError
@@ -28,6 +29,39 @@ LEFT = (
 """What it means that nobody polled for `max.poll.interval.ms`, and what to do."""
 
 
+SAID_AGAIN_SECONDS = 60.0
+
+LOGGER = logging.getLogger("streaming.clients")
+
+
+class Refusals:
+    """Hears of a client's errors: Kafka's refusals of its user, or of a certificate, are logged.
+
+    Once a minute; librdkafka tries again all the time, and returns nothing meanwhile. What else it
+    reports goes to its own logger, as it does without a callback. Called by the threads that poll.
+    """
+
+    def __init__(self) -> None:
+        self._why = ""
+        self._heard_s = self._said_s = -SAID_AGAIN_SECONDS
+
+    def __call__(self, error: Any) -> None:
+        """Take an error that librdkafka reports."""
+        from confluent_kafka import KafkaError  # noqa: PLC0415  (a cheap import of this package)
+
+        if error.code() not in {KafkaError._AUTHENTICATION, KafkaError._SSL}:  # noqa: SLF001  (its names)
+            logging.getLogger("streaming.librdkafka").error(error.str())
+            return
+        self._why, self._heard_s = error.str(), time.monotonic()
+        if self._heard_s - self._said_s >= SAID_AGAIN_SECONDS:
+            self._said_s = self._heard_s
+            LOGGER.warning("Kafka refuses this client, which tries again: %s", self._why)
+
+    def recent(self) -> str:
+        """Return why Kafka refused this client in the last minute; nothing if it did not."""
+        return self._why if time.monotonic() - self._heard_s < SAID_AGAIN_SECONDS else ""
+
+
 def reader_settings(kafka: dict[str, Any], group: str, *, from_beginning: bool) -> dict[str, Any]:
     """Return a consumer's properties: what the user gave, but for those that a reader rests on."""
     by_broker = kafka.get("group.protocol") == "consumer"  # without an assignor of the readers
@@ -43,11 +77,12 @@ def reader_settings(kafka: dict[str, Any], group: str, *, from_beginning: bool) 
     }
 
 
-def connected(client: Any, settings: dict[str, Any]) -> Any:
+def connected(client: Any, settings: dict[str, Any], refusals: Refusals | None = None) -> Any:
     """Return a confluent-kafka client; ConfigError where librdkafka refuses the properties.
 
     Its own lines, which say every second that a broker is away, go to the logger
-    "streaming.librdkafka", and are heard where that is set to DEBUG.
+    "streaming.librdkafka", and are heard where that is set to DEBUG. ``refusals`` hears of errors,
+    unless the user has an `error_cb`.
     """
     from confluent_kafka import KafkaException  # noqa: PLC0415
 
@@ -55,7 +90,7 @@ def connected(client: Any, settings: dict[str, Any]) -> Any:
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.CRITICAL)
     try:
-        return client(settings, logger=logger)
+        return client({"error_cb": refusals or Refusals(), **settings}, logger=logger)
     except (KafkaException, TypeError, ValueError) as error:
         known = isinstance(error, KafkaException)
         why = error.args[0].str() if known else str(error)

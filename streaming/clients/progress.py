@@ -27,11 +27,16 @@ class Reached:
     ahead: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=WAITING_MAX))
 
     def note(self, mark: Mapping[str, Any]) -> None:
-        """Take a mark; later ones tell of no less."""
+        """Take a mark; later ones tell of no less.
+
+        Where one has a lower ``output_end``, the output was made anew: those before it never count.
+        """
         read_ms, caught_up_ms = mark["read_until_ms"], mark.get("caught_up_ms")
         until_ms = max(read_ms, read_ms if caught_up_ms is None else caught_up_ms)
         if mark["oldest_held_ms"] is not None:
             until_ms = min(until_ms, mark["oldest_held_ms"])
+        while self.ahead and self.ahead[-1][0] > mark["output_end"]:
+            self.ahead.pop()
         self.ahead.append((mark["output_end"], until_ms))
 
     def at(self, position: int) -> int | None:

@@ -10,7 +10,7 @@ from operator import call
 from typing import Any, Self
 
 from streaming.clients.barriers import BARRIER, Barrier
-from streaming.clients.connecting import connected, is_fatal
+from streaming.clients.connecting import Refusals, connected, is_fatal
 from streaming.clients.deliveries import Delivery, Header, to_bytes
 from streaming.clients.reading import OrderedConsumer
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
@@ -38,7 +38,8 @@ class Sender:
         from confluent_kafka import Producer  # noqa: PLC0415  (a cheap import of this package)
 
         settings = {"enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 5}
-        self._producer = connected(Producer, {**BATCH_BYTES, **settings, **kafka})
+        self._refusals = Refusals()
+        self._producer = connected(Producer, {**BATCH_BYTES, **settings, **kafka}, self._refusals)
         self._topic = topic
         self._failed: list[str] = []
 
@@ -47,10 +48,14 @@ class Sender:
         left = self._producer.flush(limit_s)
         self._raise_failures()
         if left:
+            refused = self._refusals.recent()
             raise KafkaUnavailable(
-                f"Kafka has not taken {left} messages within {limit_s} s.",
+                f"Kafka has not taken {left} messages within {limit_s} s"
+                + (f", since it refuses this client: {refused}." if refused else "."),
                 "They are still being sent.",
-                "Call flush() again when Kafka answers.",
+                "Check user, password and certificates; to change them, make a new producer."
+                if refused
+                else "Call flush() again when Kafka answers.",
             )
 
     def __enter__(self) -> Self:

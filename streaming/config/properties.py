@@ -18,6 +18,8 @@ OF_SPARK = re.compile(
     r"secret|password|passphrase|token|(?:access|account|private|encryption)[.]?key", re.IGNORECASE
 )
 """Secrets among Spark's properties, by their names: what Spark hides, and keys of object stores."""
+SPARK_REDACTION = "(?i)secret|password|token|access[.]?key"
+"""The default of `spark.redaction.regex`."""
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SPARK_VARIABLE = re.compile(r"\$\{(file:[^}]*|[A-Za-z_][A-Za-z0-9_]*|[A-Z_][A-Z0-9_]*:[^}]*)\}")
@@ -100,6 +102,15 @@ def secrets(values: Any, filled: Mapping[str, str]) -> tuple[str, ...]:
 def secret_names(spark: Mapping[str, str], hidden: Iterable[str]) -> list[str]:
     """Return which of Spark's properties hold a secret, by their names or by what is ``hidden``."""
     return [name for name, text in spark.items() if text in hidden or OF_SPARK.search(name)]
+
+
+def redaction(spark: Mapping[str, str], hidden: Iterable[str]) -> str:
+    """Return the regular expression of names whose values Spark hides itself: its own, and these.
+
+    Hadoop's properties lose their prefix in Spark's lists.
+    """
+    names = [name.removeprefix("spark.hadoop.") for name in secret_names(spark, hidden)]
+    return "|".join([SPARK_REDACTION, *map(re.escape, names)])
 
 
 def hide(text: str, hidden: Iterable[str]) -> str:

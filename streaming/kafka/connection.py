@@ -115,18 +115,22 @@ def _cluster(config: Config, limit_s: float) -> Cluster:
     from kafka.errors import KafkaError  # noqa: PLC0415  (a quick --help)
 
     from streaming.kafka import choice  # noqa: PLC0415
-    from streaming.wire import admin  # noqa: PLC0415
+    from streaming.wire import admin, connections  # noqa: PLC0415
 
     try:
         with choice.opened(client_settings.words(config), limit_s) as brokers:
             return admin.cluster_of(brokers, limit_s)
     except KafkaError as error:
-        raise KafkaUnavailable(
-            f"Kafka at {config.kafka.bootstrap_servers} does not answer "
-            f"({config.hide(admin.reason(error))}).",
-            "Nothing was changed.",
-            "Check the address (kafka.bootstrap_servers), the network and the security settings.",
-        ) from error
+        kafka, why = f"Kafka at {config.kafka.bootstrap_servers}", config.hide(admin.reason(error))
+        what = f"{kafka} does not answer ({why})."
+        remedy = "Check the address (kafka.bootstrap_servers), the network, the security settings."
+        if isinstance(error, connections.REFUSALS):
+            what = f"{kafka} refuses this user ({why})."
+            remedy = "Check its name, password or token, and sasl.mechanism (kafka.properties)."
+        elif connections.is_about_certificates(error):
+            what = f"{kafka} cannot be reached by TLS ({why})."
+            remedy = "Check certificates and authorities on both sides (ssl.… in kafka.properties)."
+        raise KafkaUnavailable(what, "Nothing was changed.", remedy) from error
 
 
 def is_listening(config: Config) -> bool:

@@ -1,7 +1,8 @@
 """A schema registry, asked by its REST interface: schemas by their ids.
 
 `GET /schemas/ids/ID` gives a schema, `GET /subjects/NAME/versions/NUMBER` one that it refers to.
-404 for an id says that there is none; whatever else is not a schema says that the registry is away.
+A registry's own 404 (error code 404xx) says that there is none; whatever else is not a schema says
+that the registry is away: a proxy before it answers 404, too, and so does a wrong address.
 """
 
 from __future__ import annotations
@@ -113,11 +114,10 @@ class Registry:
                 self._connections.pop(url, None)
                 why = f"{type(error).__name__}: {error}"
                 continue
-            if status == http.HTTPStatus.NOT_FOUND:
+            found = status in (http.HTTPStatus.OK, http.HTTPStatus.NOT_FOUND)
+            if (anything and found) or (status == http.HTTPStatus.NOT_FOUND and _is_missing(body)):
                 return None
             if status == http.HTTPStatus.OK:
-                if anything:
-                    return None
                 answer = _answer(body)
                 if answer is not None:
                     self._urls.remove(url)
@@ -180,6 +180,15 @@ def _answer(body: bytes) -> Answer | None:
                 raise TooMuch(TOO_LARGE)
             return found
     return None
+
+
+def _is_missing(body: bytes) -> bool:
+    """Return whether a registry answered that it has not got what was asked for."""
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(body)
+        code = found.get("error_code") if isinstance(found, dict) else None
+        return isinstance(code, int) and code // 100 == http.HTTPStatus.NOT_FOUND
+    return False
 
 
 def _authorization(properties: Mapping[str, str]) -> dict[str, str]:

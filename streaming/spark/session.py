@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from streaming.config import Config
 from streaming.config.kafka_properties import passed_over
-from streaming.config.properties import secret_names
+from streaming.config.properties import redaction, secret_names
 from streaming.disciplines import has_rows, operators
 from streaming.errors import ConfigError
 from streaming.kafka.jars import gs_jars, s3_jars, spark_jars
@@ -227,6 +227,7 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
         "spark.app.name": config.service.name,
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
+        "spark.redaction.regex": redaction(config.spark, config.secrets),
         **({} if own.get("spark.ui.enabled") == "true" else UNSEEN),
         "spark.buffer.pageSize": PAGE_BYTES,
         **PYTHON_WORKERS,

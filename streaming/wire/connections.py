@@ -102,7 +102,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
 
     def _note(self, error: Exception) -> None:
         self.last_error = error
-        is_certificate = REFUSED_CERTIFICATE.search(str(error)) and not self.bootstrapped
+        is_certificate = is_about_certificates(error) and not self.bootstrapped
         if isinstance(error, REFUSALS) or is_certificate:  # one that expired may be renewed
             self.refusal = error
 
@@ -161,6 +161,11 @@ class _TlsTransport(KafkaSSLTransport):  # type: ignore[misc]
 
 
 manager.KafkaSSLTransport = _TlsTransport  # it has no parameter for it
+
+
+def is_about_certificates(error: BaseException) -> bool:
+    """Return whether one side refuses the other's certificate."""
+    return REFUSED_CERTIFICATE.search(str(error)) is not None
 
 
 def _receive(transport: KafkaTCPTransport) -> tuple[bytes, Exception | None]:

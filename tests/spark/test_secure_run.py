@@ -94,7 +94,7 @@ def test_a_password_that_is_renewed_is_read_again(secure_broker, topic_prefix, c
     secret = config.with_name("secret")
     secret.write_text("")  # being written when the service starts
     with WarmService(config) as service:
-        service.until(lambda: "does not answer (Authentication failed" in service.said())
+        service.until(lambda: "refuses this user (Authentication failed" in service.said())
         secret.write_text(PASSWORD)
         send_in_disorder(secure_broker, topic_prefix)
         service.until(lambda: len(read_all(secure_broker.bootstrap, f"{topic_prefix}out")) == 3)
@@ -157,5 +157,5 @@ def test_a_wrong_password_is_named_as_the_reason(config):
         env={"PATH": "/usr/bin:/bin"},
     )
     assert done.returncode == 1
-    assert "does not answer (Authentication failed" in done.stderr
+    assert "refuses this user (Authentication failed" in done.stderr
     assert "another" not in done.stderr

@@ -180,7 +180,16 @@ def test_a_password_that_changes_in_its_file_is_read_while_the_registry_refuses(
     assert config.hide("new-word, old-word") == "***, ***"
 
 
-@pytest.mark.parametrize("said", [b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\n\r\n<html>", b""])
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"SSH-2.0-x\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n<html>",
+        b"",
+        b"HTTP/1.1 404 Not Found\r\n\r\n404 page not found",  # a proxy's, before no registry
+        b'HTTP/1.1 404 Not Found\r\n\r\n{"error_code": 404, "message": "no such path"}',
+    ],
+)
 def test_what_is_no_registry_is_away(said):
     with socket.create_server(("127.0.0.1", 0)) as server:
 

@@ -1,5 +1,6 @@
 """What Spark is told; sessions themselves: `tests/spark`."""
 
+import re
 import subprocess
 import sys
 
@@ -37,6 +38,23 @@ def test_what_only_sparks_user_interface_shows_is_kept_only_where_it_is_on():
     assert UNSEEN.items() <= told().items()
     assert not set(UNSEEN) & set(told(**{"spark.ui.enabled": "true"}))
     assert told(**{"spark.ui.retainedJobs": "7"})["spark.ui.retainedJobs"] == "7"
+
+
+def test_spark_shows_no_secret_in_its_interface_and_its_log_of_events():
+    """It lists its properties, and Hadoop's without their prefix, but for names that match."""
+    spark = {
+        "spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net": "geheim",
+        "spark.hadoop.fs.s3a.encryption.key": "geheim",
+        "spark.executorEnv.STORE": "${WORD}",
+        "spark.ui.port": "4050",
+    }
+    config = parse_config({"spark": spark, **PIPELINES}, {"WORD": "geheim"}, "c.toml")
+    hidden = re.compile(jvm_settings(config)[0]["spark.redaction.regex"])
+    names = [*spark, *(name.removeprefix("spark.hadoop.") for name in spark)]
+    assert [name for name in names if not hidden.search(name)] == ["spark.ui.port"] * 2
+    assert hidden.search("spark.hadoop.fs.s3a.secret.key"), "what Spark itself hides"
+    own = {"spark.redaction.regex": "port"}
+    assert own.items() <= told(**own).items()
 
 
 def test_in_googles_store_spark_has_googles_connector(monkeypatch, tmp_path):
