@@ -65,7 +65,7 @@ def key_shown(key: bytes | None) -> str:
 def payload(data: bytes | None) -> dict[str, str]:
     """Return bytes for people: how they are shown, and the text, cut. Never run.
 
-    Objects and lists of JSON are indented, each number as it is written; any other is text.
+    Objects and lists of JSON are indented, their numbers unchanged; anything else is text.
     """
     if data is None:
         return {"kind": "null", "text": ""}
