@@ -10,6 +10,7 @@ import pytest
 import typer.main
 
 from streaming import cli
+from streaming.arrow.partitioner import partition_of
 from streaming.config import parse_config
 from streaming.disciplines.channels import commands as channels
 from streaming.disciplines.groups import commands as groups
@@ -87,3 +88,25 @@ def test_commands_in_json_can_be_read(page, text):
         assert channels.read_request(text.encode()).command is not None
     else:
         assert {"event", "try"} & set(given), "what else there is has its own test"
+
+
+TAILED = re.compile(r"^[\w.]+/(\d+)@\d+ +\S+Z +(\S+) +\[", re.MULTILINE)
+NEW_PARTITIONS = 8
+
+
+def test_records_lie_where_their_keys_say():
+    """What `tail` shows on pages, of topics that `topics --create` made."""
+    shown = [each for page in PAGES for each in TAILED.findall(page.read_text())]
+    assert len(shown) > 5
+    for partition, key in shown:
+        assert int(partition) == partition_of(key.encode(), NEW_PARTITIONS), key
+
+
+def test_every_event_of_the_log_has_its_row():
+    page = (ROOT / "docs" / "operations.md").read_text()
+    table = page.partition("| event | level | more fields |")[2].partition("\n\n")[0]
+    rows = {name for row in table.splitlines() for name in re.findall(r"`([\w-]+)`", row[:120])}
+    code = "".join(path.read_text() for path in (ROOT / "streaming").rglob("*.py"))
+    events = set(re.findall(r'event="([\w-]+)"', code))
+    assert len(events) > 20
+    assert not events - rows

@@ -64,6 +64,12 @@ class Refusals:
 
 def reader_settings(kafka: dict[str, Any], group: str, *, from_beginning: bool) -> dict[str, Any]:
     """Return a consumer's properties: what the user gave, but for those that a reader rests on."""
+    if not group or not isinstance(group, str):  # librdkafka would end the process
+        raise ConfigError(
+            f"group is {group!r}: a reader needs the name of a consumer group.",
+            "Nothing was read.",
+            "Name it, in a text.",
+        )
     by_broker = kafka.get("group.protocol") == "consumer"  # without an assignor of the readers
     return {
         **({} if by_broker else {"partition.assignment.strategy": COOPERATIVE}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -188,6 +188,17 @@ def require_known(discipline: str, topics: object) -> None:
         raise ConfigError(
             "There is no topic to read.", "Nothing was read.", "Name the topics, in a list."
         )
+
+
+def keys_of(keys: Collection[bytes | str] | None) -> set[bytes] | None:
+    """The keys to read for; ConfigError where they are one name, which would count by letters."""
+    if isinstance(keys, (bytes, str)):
+        raise ConfigError(
+            f"keys is the name {keys!r}, where a list of names is meant.",
+            "Nothing was read.",
+            f"Write [{keys!r}].",
+        )
+    return None if keys is None else {to_bytes(key) for key in keys}
 
 
 def read(

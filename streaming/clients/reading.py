@@ -22,6 +22,7 @@ from streaming.clients.deliveries import (
     GroupDelivery,
     MulticastDelivery,
     Notice,
+    keys_of,
     read,
     require_known,
     to_bytes,
@@ -149,6 +150,7 @@ class OrderedConsumer(Generic[D]):
         from confluent_kafka import Consumer  # noqa: PLC0415  (a cheap import of this package)
 
         require_known(discipline, topics)
+        self._keys = keys_of(keys)
         self._on_commit = kafka.get("on_commit")
         given = reader_settings(kafka, group, from_beginning=from_beginning)
         given["on_commit"] = self._committed
@@ -160,7 +162,6 @@ class OrderedConsumer(Generic[D]):
         self._is_closed = False
         self._discipline = discipline
         self._prefix = header_prefix
-        self._keys = None if keys is None else {to_bytes(key) for key in keys}
         self._lines = FollowedLines(discipline, resume, on_hole, on_disorder, channel)
         self._completeness = Completeness(kafka, progress or {})
         self._waiting: Waiting[D] = Waiting(self._lines, self._read, self._completeness)

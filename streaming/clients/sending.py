@@ -249,7 +249,8 @@ class MulticastSender(CausalSender):
         """
         more: list[Header] = [("to", _listed(to, "destination", 1, DESTINATIONS_MAX))]
         if handles is not None:
-            nodes = [f"@{name.removeprefix('@')}" for name in handles]
+            names = [handles] if isinstance(handles, str) else handles
+            nodes = [f"@{name.removeprefix('@')}" for name in names]
             more.append(("handles", _listed(nodes, "handle", 0, HANDLES_MAX)))
         self._send(value, [*headers, *more], timestamp, after)
 

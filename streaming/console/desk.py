@@ -48,6 +48,7 @@ class Desk:
         )
         self._templates.filters |= {
             "when": values.when,
+            "key": values.key_shown,
             "picture": Markup,
             "payload": values.payload,
         }

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
+from streaming.arrow.key_text import escaped
 from streaming.disciplines.channels.sql import header_name
 from streaming.kafka.newest import Found
 from streaming.places import Place
 
 PAYLOAD_BYTES_MAX = 4_096
+KEY_SHOWN_MAX = 80
 
 
 def encoded_key(key: bytes | str) -> str:
@@ -54,17 +57,25 @@ def place_in(text: str) -> Place:
     return topic, int(partition), int(offset)
 
 
+def key_shown(key: bytes | None) -> str:
+    """Return a record's key, cut, as the fields of forms take it; nothing where it is null."""
+    return "" if key is None else escaped(key)[:KEY_SHOWN_MAX] or "(empty)"
+
+
 def payload(data: bytes | None) -> dict[str, str]:
-    """Return bytes for people: how they are shown, and the text, cut. Never run."""
+    """Return bytes for people: how they are shown, and the text, cut. Never run.
+
+    Objects and lists of JSON are indented, their numbers unchanged; anything else is text.
+    """
     if data is None:
         return {"kind": "null", "text": ""}
     cut = f", the first {PAYLOAD_BYTES_MAX:,} of {len(data):,} bytes"
     more = cut if len(data) > PAYLOAD_BYTES_MAX else f", {len(data):,} bytes"
     part = data[:PAYLOAD_BYTES_MAX]
     try:
-        if len(data) <= PAYLOAD_BYTES_MAX:
-            return {"kind": "JSON" + more, "text": json.dumps(json.loads(data), indent=2)}
-    except (ValueError, RecursionError):
+        if len(data) <= PAYLOAD_BYTES_MAX and data.lstrip()[:1] in {b"{", b"["}:
+            return {"kind": "JSON" + more, "text": msgspec.json.format(data, indent=2).decode()}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
         text = part.decode() if len(data) <= PAYLOAD_BYTES_MAX else part.decode(errors="ignore")

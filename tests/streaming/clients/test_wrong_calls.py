@@ -22,6 +22,10 @@ NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
         (lambda: OrderedConsumer({**NOBODY, "fetch.min": 1}, ["t"], group="g"), "fetch.min"),
         (lambda: OrderedConsumer(NOBODY, "t", group="g"), "a list of topics is meant"),
         (lambda: OrderedConsumer(NOBODY, [], group="g"), "There is no topic to read."),
+        (lambda: OrderedConsumer(NOBODY, ["t"], group=""), "group is '': a reader needs"),
+        (lambda: OrderedConsumer(NOBODY, ["t"], group=None), "group is None: a reader needs"),
+        (lambda: OrderedConsumer(NOBODY, ["t"], group="g", keys="ann"), r"Write \['ann'\]"),
+        (lambda: OrderedConsumer(NOBODY, ["t"], group="g", keys=b"ann"), r"Write \[b'ann'\]"),
         (lambda: OrderedConsumer(NOBODY, ["t"], group="g", discipline="chanel"), "no discipline"),
         (lambda: GroupPublisher(NOBODY, "t", ""), "A sender needs a name."),
         (lambda: MulticastSender(NOBODY, "t", b""), "A sender needs a name."),
@@ -30,6 +34,15 @@ NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 def test_a_wrong_call_is_a_sentence(make, said):
     with pytest.raises(ConfigError, match=said):
         make()
+
+
+def test_one_handle_is_a_name(monkeypatch):
+    """As one destination is, not a list of its letters."""
+    sent = []
+    sender = MulticastSender(NOBODY, "t", "s")
+    monkeypatch.setattr(sender, "_produce", lambda _key, _value, headers, *_: sent.extend(headers))
+    sender.send("ann", b"v", handles="printer")
+    assert sent == [("to", b"ann"), ("handles", b"@printer")]
 
 
 def test_a_kafka_that_is_away_floods_nobody(capfd):

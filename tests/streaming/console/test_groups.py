@@ -7,9 +7,12 @@ import pytest
 
 from streaming.config import load_config
 from streaming.console import drawing
+from streaming.console.access import Access
 from streaming.console.groups_now import GroupsNow
 from streaming.console.values import encoded_key
 from streaming.verify import current
+from tests.browser import PHONE, missing, opened
+from tests.console_helpers import serving
 from tests.kafka_helpers import Record, create_topics, produce
 from tests.service_helpers import channel_topics, write_config
 
@@ -52,6 +55,24 @@ def test_events_are_followed_from_where_they_were_read(broker, topic_prefix, tmp
     assert sum(read.values()) == 3, "each event once"
     groups.of("g").clear()
     assert "G2" in groups.of("g"), "what was given away is a copy"
+
+
+LONG = {"G" * 200: ["M" * 200, "B"], "H": ["M" * 200, "B"]}
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing())
+def test_long_names_fit_a_phone(broker, topic_prefix, tmp_path):
+    topics = channel_topics(topic_prefix)
+    create_topics(broker.bootstrap, dict.fromkeys(topics.values(), 1))
+    config = {"discipline": "group", "groups": LONG, **topics}
+    path = Path(write_config(tmp_path, broker.bootstrap, {"g": config}))
+    pages = [f"group/{encoded_key(group)}" for group in LONG]
+    pages += ["groups", f"subscriber/{encoded_key('M' * 200)}"]
+    with serving(path, Access()) as port, opened(f"http://127.0.0.1:{port}") as page:
+        page.set_viewport_size(PHONE)
+        for each in pages:
+            assert page.goto(f"/p/g/{each}").status == 200
+            assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"], each
 
 
 FOREIGN = [

@@ -1,5 +1,7 @@
 """Keys, headers and values that mean harm, or are large or binary, are shown cut and as text."""
 
+from urllib.parse import quote
+
 import pytest
 
 from streaming.console import values
@@ -27,6 +29,8 @@ def ask(broker, tmp_path_factory):
         Record(b"\xff\x00\x1b[2J", bytes(range(256)) * 8, [("label", b"\xff\x00")]),
         Record(b"deep", DEEP, [("label", b"1")]),
         Record(b"spoof", b"v", [("label", b"0"), *((f"reject-{each}", b"0") for each in REJECT)]),
+        Record(b"7e12", '{"price": 1.10, "town": "שלום", "price": 1e999}'.encode(), []),
+        Record(b"", b"1.10", []),
     ]
     produce(broker.bootstrap, topics["input"], sent)
     with serving(config, Access()) as port:
@@ -70,9 +74,28 @@ def test_a_sender_s_headers_make_no_reject_of_an_input_record(ask):
     assert "Rejected as" not in page
 
 
+def test_json_is_shown_as_it_is_written(ask):
+    page = page_of(ask, 5)
+    shown = ("&#34;price&#34;: 1.10,", "&#34;town&#34;: &#34;שלום&#34;", "&#34;price&#34;: 1e999")
+    assert all(each in page for each in shown)
+    assert "<code>7e12</code>" in page
+    assert "<small>text, 4 bytes</small>" in page_of(ask, 6)
+
+
+@pytest.mark.parametrize("key", [b"\xff\x00\x1b[2J", b"7e12", b"spoof"])
+def test_a_key_of_the_list_is_found_by_what_is_shown(ask, key):
+    topic, asking = ask
+    shown = values.key_shown(key)
+    page = asking(f"/p/p/records?topic={topic}")[1]
+    assert f"<td>{shown}</td>" in page
+    code, found = asking(f"/p/p/records?topic={topic}&key={quote(shown)}")
+    assert (code, "1 records" in found) == (200, True)
+    assert "<td>(empty)</td>" in page
+
+
 def test_the_list_of_them_is_small(ask):
     topic, asking = ask
     code, page = asking(f"/p/p/records?topic={topic}")
-    assert (code, "5 records" in page) == (200, True)
+    assert (code, "7 records" in page) == (200, True)
     assert "<script>alert" not in page
     assert len(page) < PAGE_BYTES_MAX

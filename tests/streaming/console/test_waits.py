@@ -106,3 +106,10 @@ def test_one_that_is_not_listed_may_wait_where_lists_are_full(tmp_path, monkeypa
     assert waits.waiting_one(config, "p", b"B") == {"waits": [], "is_certain": True}
     monkeypatch.setattr(waits, "WAITING_MAX", 1)
     assert waits.waiting_one(config, "p", b"B") == {"waits": [], "is_certain": False}
+
+
+def test_without_a_message_there_is_no_advice(tmp_path):
+    with serving(Path(written(tmp_path)), Access(None)) as port:
+        code, page = Asking(port)("/p/p/disorder")
+    assert (code, "No message was measured yet." in page) == (200, True)
+    assert "would have given up fewer" not in page
