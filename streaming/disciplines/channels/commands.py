@@ -116,7 +116,11 @@ def _about(channel: bytes | None, request: dict[str, Any]) -> dict[str, Any]:
     if channel is None:
         raise CommandRefused("bad-channel", "the record has no channel")
     own = key_to_json(channel)
-    if "blocked" in request or request.get("channel", own) != own:
+    try:
+        named = key_from_json(request.get("channel", own))
+    except ValueError:
+        named = None
+    if "blocked" in request or named != channel:
         raise CommandRefused("bad-channel", "a record of an input can name its own channel only")
     return {**request, "channel": own}
 

@@ -84,6 +84,27 @@ def test_a_command_stands_where_it_lies(whole):
     assert judge(it.settings(), it.material()).good
 
 
+def test_a_command_may_name_its_channel_in_base64_whatever_its_bytes():
+    named = b'{"channel": {"base64": "YQ=="}}'
+    elsewhere = {"topic": 1, "headers": None}
+    above = b'{"op": "reset", "channel": {"base64": "YQ=="}}'
+    records = [
+        record(0, b"a", b"0", label=b"0"),
+        record(1, b"a", named, op=b"reset"),
+        record(2, b"a", b"again", label=b"0"),
+        record(0, None, above) | elsewhere,
+        record(3, b"a", b"once more", label=b"0"),
+    ]
+    it = World(
+        replace(plan(Rules(LinearLabels(), notices=True)), input_commands=OPS),
+        [(100, records[:3]), (200, records[3:])],
+    )
+    order = [(each.header("notice")[1] or each.value).decode() for each in it.topics["out"]]
+    assert order == ["0", "reset", "again", "reset", "once more"]
+    verdict = judge(it.settings(), it.material())
+    assert verdict.good, verdict.faults
+
+
 def test_what_cannot_be_carried_out_is_refused_and_nothing_else_changes():
     wrong = [
         (b"a", b"{", "unreadable"),
