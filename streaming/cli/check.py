@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +15,9 @@ from streaming.terminal import printable
 
 if TYPE_CHECKING:
     from streaming.config import Config
+
+ROOM_BYTES_MIN = 2**30
+"""With less room on the checkpoint's disk a service may soon stand still."""
 
 
 def check(
@@ -34,7 +39,8 @@ def check(
 
     If Kafka answers, it compares the settings of existing topics: outputs and rejects have to take
     the records that inputs take (sizes, timestamps). Without --rights Kafka need not answer, nor
-    need the schema registry.
+    need the schema registry. If the checkpoint is a folder, it says where this user cannot write to
+    it, and where its disk has less than 1 GiB left.
 
     Exit status: 0 it can work; 1 (with --rights) Kafka does not answer, or this user lacks rights;
     2 it cannot work.
@@ -42,6 +48,7 @@ def check(
     Example: sequencer check orders.toml
     """
     from streaming.config import load_config  # noqa: PLC0415
+    from streaming.config.flow import label_remarks  # noqa: PLC0415
     from streaming.config.kafka_properties import passed_over  # noqa: PLC0415
     from streaming.kafka import connection, rights  # noqa: PLC0415  (a quick --help)
 
@@ -58,9 +65,31 @@ def check(
         print(json.dumps(whole, indent=2))
     else:
         _show(whole)
-    for line in passed_over(settings.kafka.properties):
+    said = [*passed_over(settings.kafka.properties), *label_remarks(settings.pipelines)]
+    for line in [*said, *checkpoint_remarks(settings)]:
         print(line, file=sys.stderr)
     print(f"{config} can work.", file=sys.stderr)
+
+
+def checkpoint_remarks(settings: Config) -> list[str]:
+    """What would keep this user from writing the checkpoint, where it is a folder here."""
+    from streaming.storage.files import folder_of  # noqa: PLC0415
+
+    root = folder_of(settings.service.checkpoint)
+    if not root:
+        return []
+    wanted = [Path(root, name) for name in settings.pipelines]
+    existing = (
+        [each for each in (path, *path.parents) if os.access(each, os.F_OK)] for path in wanted
+    )
+    there = {each[0] for each in existing}
+    barred = [each for each in there if not (each.is_dir() and os.access(each, os.W_OK | os.X_OK))]
+    said = f"The checkpoint {root}:"
+    lines = [f"{said} this user cannot write to {path}." for path in sorted(barred)]
+    free = min((shutil.disk_usage(path).free for path in there), default=ROOM_BYTES_MIN)
+    if free < ROOM_BYTES_MIN:
+        lines.append(f"{said} its disk has room for {free / 2**20:,.0f} MiB more.")
+    return lines
 
 
 def _compare_topics(settings: Config) -> None:

@@ -40,25 +40,50 @@ def topic_faults(tables: dict[str, Any]) -> list[str]:
 def label_faults(pipelines: Mapping[str, Any], prefix: str) -> Iterator[str]:
     """Channel pipelines that could not go on with the labels that another pipeline gives."""
     given = _labelled(pipelines)
-    for name, each in pipelines.items():
+    for path, source, longer_ms in _memories(pipelines):
+        if longer_ms < 0:
+            yield (
+                f"{path}: is shorter than that of {source}, which would go on with labels of "
+                "channels that are forgotten here; make it longer"
+            )
+    for name, each in pipelines.items() if prefix else ():
         for topic in each.input if each.discipline == "channel" else ():
             if topic not in given:
                 continue
             source = key_path(["pipelines", given[topic]])
-            if prefix:
-                yield (
-                    f"{key_path(['pipelines', name, 'input'])}: {topic} has its epochs from "
-                    f"{source} as the header {prefix}epoch, and a channel pipeline reads epoch; "
-                    "leave service.header_prefix out"
-                )
+            yield (
+                f"{key_path(['pipelines', name, 'input'])}: {topic} has its epochs from "
+                f"{source} as the header {prefix}epoch, and a channel pipeline reads epoch; "
+                "leave service.header_prefix out"
+            )
+
+
+def label_remarks(pipelines: Mapping[str, Any]) -> list[str]:
+    """Channel pipelines that may forget a channel just before it goes on, one line each."""
+    return [
+        f"{path} is as long as that of {source}. A channel whose messages come just that long "
+        "apart may be forgotten here alone, and then waits for its first label; make it longer."
+        for path, source, longer_ms in _memories(pipelines)
+        if longer_ms == 0
+    ]
+
+
+def _memories(pipelines: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
+    """By how much longer (ms) channel pipelines remember than what gives their labels.
+
+    With the path of each ``retire_after``, and of the pipeline that gives the labels.
+    """
+    given = _labelled(pipelines)
+    for name, each in pipelines.items():
+        for topic in each.input if each.discipline == "channel" else ():
+            if topic not in given:
+                continue
+            source, first_ms = given[topic], pipelines[given[topic]].retire_after.ms
             rules = [(("rules", at), rule.retire_after) for at, rule in enumerate(each.rules)]
             for at, after in [((), each.retire_after), *rules]:
-                if after is not None and after.ms < pipelines[given[topic]].retire_after.ms:
-                    yield (
-                        f"{key_path(['pipelines', name, *at, 'retire_after'])}: is shorter than "
-                        f"that of {source}, which would go on with labels of channels that are "
-                        "forgotten here; make it as long or longer"
-                    )
+                if after is not None:
+                    path = key_path(["pipelines", name, *at, "retire_after"])
+                    yield path, key_path(["pipelines", source]), after.ms - first_ms
 
 
 def _labelled(pipelines: Mapping[str, Any]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from typing import Any
 from streaming.config import Config
 from streaming.crashes import crash_point
 from streaming.errors import ConfigError, Fenced, KafkaUnavailable, TopicsMissing
-from streaming.kafka import client_settings, connection, topics
+from streaming.kafka import client_settings, connection, limits, topics
 from streaming.kafka.record_sizes import OF_ANY_SIZE
 from streaming.places import Place
 from streaming.resending import ledger
@@ -165,12 +165,15 @@ class Resending:
         """Fence other runs; where in the ledger it is noted, by the broker that has it."""
         from confluent_kafka import Producer  # noqa: PLC0415  (a quick --help)
 
+        takes = limits.read(self.config, {*self._targets, book}).values()
+        bytes_max = min(each.bytes_max for each in [*takes, limits.Limits()])
         settings = {
             "transactional.id": book,
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "delivery.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "partitioner": "murmur2_random",
             **OF_ANY_SIZE,
+            "batch.size": min(OF_ANY_SIZE["batch.size"], bytes_max),
         }
         self._producer = Producer(
             client_settings.confluent(self.config, **settings), logger=connection.quiet()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streaming.config import Config
+from streaming.config.flow import label_remarks
 from streaming.config.kafka_properties import passed_over
 from streaming.config.properties import redaction, secret_names
 from streaming.disciplines import has_rows, operators
@@ -319,7 +320,7 @@ def _refused(error: Exception, config: Config) -> ConfigError:
 
 def remarks(config: Config) -> list[str]:
     """Return warnings about settings that have no effect or a price, one line each."""
-    warnings = passed_over(config.kafka.properties)
+    warnings = [*passed_over(config.kafka.properties), *label_remarks(config.pipelines)]
     warnings += [
         f"{name} = {config.spark[name]} is ignored: exactly-once and the order rest on {value}"
         for name, value in SESSION.items()

@@ -16,7 +16,12 @@ WRITES = {"message.max.bytes": 20_000_000}
 
 
 @pytest.mark.parametrize(
-    ("values", "takes"), [([SMALL, LARGE], TAKES), ([SMALL] * 300, TAKES_LESS)]
+    ("values", "takes"),
+    [
+        ([SMALL, LARGE], TAKES),
+        ([SMALL] * 300, TAKES_LESS),
+        ([SMALL] * 300, {"max_message_bytes": 10_000}),
+    ],
 )
 def test_rejects_are_sent_back_whatever_their_size(broker, topic_prefix, tmp_path, values, takes):
     topics = channel_topics(topic_prefix)

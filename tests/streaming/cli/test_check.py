@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import time
@@ -34,6 +35,33 @@ def test_check_shows_what_was_understood(here, config):
     assert found["kafka"]["properties"] == ["security.protocol", "ssl.key.password"]
     assert found["spark"] == {"spark.hadoop.secret.key": "***"}
     assert "geheim" not in out
+
+
+def test_check_looks_whether_the_checkpoint_can_be_written(here, config, tmp_path, monkeypatch):
+    full = tmp_path / "disk"
+    path = config(service={"checkpoint": str(full / "deep/er")})
+    code, _, err = here("check", path)
+    assert (code, "The checkpoint" in err) == (0, False)
+    assert not full.exists()
+    monkeypatch.setattr(importlib.import_module("streaming.cli.check"), "ROOM_BYTES_MIN", 2**60)
+    assert re.search(
+        rf"The checkpoint {full}/deep/er: its disk has room for [\d,]+ MiB more.\n",
+        here("check", path)[2],
+    )
+    full.touch()
+    code, _, err = here("check", path)
+    assert code == 0, "the service may be another user's"
+    assert f"The checkpoint {full}/deep/er: this user cannot write to {full}.\n" in err
+
+
+def test_check_names_readers_of_labels_that_forget_as_soon_as_who_gives_them(here, tmp_path):
+    path = tmp_path / "c.toml"
+    tables = '[pipelines.l]\ndiscipline = "label"\n[pipelines.c]\ndiscipline = "channel"\n'
+    path.write_text(f'{tables}input = ["l.out"]\n')
+    said = "pipelines.c.retire_after is as long as that of pipelines.l."
+    assert said in here("check", path)[2]
+    path.write_text(f'{tables}input = ["l.out"]\nretire_after = "8 days"\n')
+    assert said not in here("check", path)[2]
 
 
 def test_check_tells_every_fault(here, config):

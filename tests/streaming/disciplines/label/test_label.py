@@ -241,7 +241,7 @@ def test_pipelines_that_could_not_read_the_labels_are_refused():
     ]
     shorter = (
         "retire_after: is shorter than that of pipelines.l, which would go on with "
-        "labels of channels that are forgotten here; make it as long or longer"
+        "labels of channels that are forgotten here; make it longer"
     )
     assert faults(retire_after="6 days") == [f"pipelines.c.{shorter}"]
     long, short = ({"channel": f"{days}*", "retire_after": f"{days} days"} for days in (8, 6))
