@@ -35,7 +35,7 @@ LOGGER = logging.getLogger("streaming.clients")
 
 
 class Refusals:
-    """Hears of a client's errors: Kafka's refusals of its user, or of a certificate, are logged.
+    """Hears of a client's errors: failures of TLS and authentication are logged.
 
     Once a minute; librdkafka tries again all the time, and returns nothing meanwhile. What else it
     reports goes to its own logger, as it does without a callback. Called by the threads that poll.
@@ -55,10 +55,12 @@ class Refusals:
         self._why, self._heard_s = error.str(), time.monotonic()
         if self._heard_s - self._said_s >= SAID_AGAIN_SECONDS:
             self._said_s = self._heard_s
-            LOGGER.warning("Kafka refuses this client, which tries again: %s", self._why)
+            LOGGER.warning(
+                "TLS or authentication with Kafka fails; this client tries again: %s", self._why
+            )
 
     def recent(self) -> str:
-        """Return why Kafka refused this client in the last minute; nothing if it did not."""
+        """Return why TLS or authentication failed in the last minute; nothing if neither did."""
         return self._why if time.monotonic() - self._heard_s < SAID_AGAIN_SECONDS else ""
 
 

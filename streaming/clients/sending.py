@@ -51,7 +51,7 @@ class Sender:
             refused = self._refusals.recent()
             raise KafkaUnavailable(
                 f"Kafka has not taken {left} messages within {limit_s} s"
-                + (f", since it refuses this client: {refused}." if refused else "."),
+                + (f", since TLS or authentication fails: {refused}." if refused else "."),
                 "They are still being sent.",
                 "Check user, password and certificates; to change them, make a new producer."
                 if refused
