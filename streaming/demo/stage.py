@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -273,6 +274,17 @@ class Stage(ABC):
         title = f"sequencer demo: {self.watched}"
         write(path, title, counts, self.course, self.drawn(load_config(config)))
         announce(f"pictures of this run: {path}")
+        if self.keep:
+            announce(f"To look at what is kept:\n{self.how_to_look()}")
+
+    def how_to_look(self) -> str:
+        """Return the commands that show what was kept; the first starts the demo's own broker."""
+        data, config = (shlex.quote(str(self.folder / name)) for name in ("kafka", "demo.toml"))
+        port = self.bootstrap.rpartition(":")[2]
+        has_broker = (self.folder / "kafka").exists()
+        broker = [f"  sequencer broker --port {port} --data {data} &"] * has_broker
+        look = f"  sequencer verify {config}   # also status, inspect; tail TOPIC --config …"
+        return "\n".join([*broker, look])
 
     def _log_end(self) -> str:
         lines = (self.folder / "service.log").read_text(errors="replace").splitlines()
