@@ -70,6 +70,12 @@ class Stage(ABC):
                 "Name another folder.",
             ) from error
         self.keep = keep is not None
+        if (self.folder / "demo.toml").exists():  # its checkpoint would be taken for this one's
+            raise ConfigError(
+                f"--keep {keep} holds an earlier demo.",
+                "Nothing was started; it was not changed.",
+                "Name another folder, or remove this one.",
+            )
         self.count, self.per_second, self.seed = count, per_second, seed
         self.topic = f"demo-{int(time.time())}"
         self.bootstrap = ""
