@@ -67,6 +67,13 @@ def test_who_waited_before_a_release_is_not_said_to_wait_behind_it(ask, at, is_c
     assert "Waits for label <strong>1</strong>" in page
 
 
+def test_one_beyond_the_lists_is_looked_for_in_its_pipeline(ask, monkeypatch):
+    monkeypatch.setattr(waits, "_listed", lambda *_: 1)
+    ask.checkpoint.write_waiting({0: told((b"another", 0, 1, 1_000, 2))})
+    page = ask({"given_up": 1, "channels": 1}, op="skip", **ONE, **DRY)
+    assert "<code>sequencer inspect CONFIG --pipeline p</code> shows it." in page
+
+
 def test_all_at_once(ask):
     page = ask({"given_up": 7, "channels": 6}, op="skip", **ALL, **DRY)
     assert "<h1>Release them?</h1>" in page
