@@ -33,17 +33,17 @@ def check(
     """Check CONFIG without Spark; show how it was understood.
 
     Every fault of the file is named with its key, what is wrong and what to write instead; then
-    those of credentials and certificates. Functions of custom labels are imported and tried. For
-    SQL expressions it checks quotes, brackets, header('…') calls and bare names; Spark checks the
-    rest when the pipeline starts. Secrets are not shown.
+    those of the checkpoint's kind of storage, of credentials and certificates. Functions of custom
+    labels are imported and tried. For SQL expressions it checks quotes, brackets, header('…') calls
+    and bare names; Spark checks the rest when the pipeline starts. Secrets are not shown.
 
     If Kafka answers, it compares the settings of existing topics: outputs and rejects have to take
     the records that inputs take (sizes, timestamps). Without --rights Kafka need not answer, nor
     need the schema registry. If the checkpoint is a folder, it says where this user cannot write to
     it, and where its disk has less than 1 GiB left.
 
-    Exit status: 0 it can work; 1 (with --rights) Kafka does not answer, or this user lacks rights;
-    2 it cannot work.
+    Exit status: 0 it can work; 1 the checkpoint's storage cannot be used, or (with --rights) Kafka
+    does not answer, or this user lacks rights; 2 it cannot work.
 
     Example: sequencer check orders.toml
     """
@@ -51,9 +51,11 @@ def check(
     from streaming.config.flow import label_remarks  # noqa: PLC0415
     from streaming.config.kafka_properties import passed_over  # noqa: PLC0415
     from streaming.kafka import connection, rights  # noqa: PLC0415  (a quick --help)
+    from streaming.storage.files import Files  # noqa: PLC0415
 
     settings = load_config(config)
     settings.check()
+    Files(settings.service.checkpoint, settings.spark)  # ConfigError for a kind that cannot be used
     connection.validate(settings)
     if ask_rights:
         connection.wait_for_kafka(settings)

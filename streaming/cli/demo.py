@@ -89,10 +89,8 @@ def demo(
         raise typer.Exit(1)
     from streaming.demo.stage import announce  # noqa: PLC0415
 
-    announce(
-        "Where next: sequencer demo --keep var/demo keeps the configuration and the data to look "
-        f"at; README.md has a configuration of your own, {page} the rules."
-    )
+    kept = "" if keep else "sequencer demo --keep var/demo keeps the configuration and the data; "
+    announce(f"Where next: {kept}README.md has a configuration of your own, {page} the rules.")
 
 
 def _require(scene: Scene, order: str, flights: int | None) -> None:

@@ -27,8 +27,8 @@ def skip(
     Name one channel, or with --blocked all that have waited this long. Each run of labels given up
     is announced on the events topic; the answer to the command stands there, too.
 
-    Exit status: 0 done; 1 refused, or no answer (the command then stays in its topic and takes
-    effect when the service reads it); 2 wrong input.
+    Exit status: 0 done; 1 refused, the channel is unknown, or no answer (the command then stays in
+    its topic and takes effect when the service reads it); 2 wrong input.
 
     Example: sequencer skip orders.toml --channel IBM --why "lost with the old gateway"
     """
@@ -62,8 +62,8 @@ def reset(question: ChannelQuestion) -> None:
 
     Its numbers begin again under a higher incarnation.
 
-    Exit status: 0 done; 1 refused, or no answer (the command then stays in its topic and takes
-    effect when the service reads it); 2 wrong input.
+    Exit status: 0 done; 1 refused, the channel is unknown, or no answer (the command then stays in
+    its topic and takes effect when the service reads it); 2 wrong input.
 
     Example: sequencer reset orders.toml --channel IBM --why "sender begins again at 0"
     """

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from streaming.console import actions, effects, streams
+from streaming.console import actions, effects, streams, waits
 from streaming.console.desk import Desk
 from streaming.console.values import decoded_key
 
@@ -26,6 +26,8 @@ def channel_command(desk: Desk, request: Request, form: Mapping[str, str], user:
         shown["reasons"] = actions.REASONS
         if "channel" in form:
             key = decoded_key(form["channel"])
+            is_dry = bool(form.get("dry_run"))
+            shown["is_current"] = is_dry or waits.await_batch(desk.config, name, answer["at"])
             with desk.turn():
                 shown |= streams.channel(desk.config, name, key, streams.Scope())
     except ValueError:

@@ -18,6 +18,7 @@ from streaming.disciplines.waiting import WAITING_MAX
 from streaming.service.checkpoint import Checkpoint
 
 BLOCKED_SHOWN = 200
+CURRENT_SECONDS_MAX, PAUSE_SECONDS = 2.0, 0.1
 SETTLING = "begins with the lowest label that comes in time (labels.start)"
 COMES = "goes on by itself when that comes; nothing is given up here"
 _READ: dict[tuple[str, str, int | None], tuple[dict[int, str], list[dict[str, Any]]]] = {}
@@ -80,6 +81,24 @@ def waiting_one(config: Config, name: str, key: bytes) -> dict[str, Any]:
         "waits": [{**row, "fate": fate(settings, row, now)} for row in found],
         "is_certain": bool(found) or len(rows) < _listed(config, name, reports),
     }
+
+
+def await_batch(config: Config, name: str, at: str) -> bool:
+    """Wait until the figures are written of the batch at this time; return whether they are.
+
+    A batch's answers are in Kafka before its figures are in the checkpoint.
+    """
+    checkpoint = Checkpoint.of(config, name)
+    deadline = time.monotonic() + CURRENT_SECONDS_MAX
+    while (seen := checkpoint.status().get("at")) is None or not _is_after(seen, at):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(PAUSE_SECONDS)
+    return True
+
+
+def _is_after(seen: str, at: str) -> bool:
+    return datetime.fromisoformat(seen) > datetime.fromisoformat(at)
 
 
 def oldest_wait(config: Config, name: str, now: float) -> float | None:

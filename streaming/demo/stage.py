@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -69,6 +70,12 @@ class Stage(ABC):
                 "Name another folder.",
             ) from error
         self.keep = keep is not None
+        if (self.folder / "demo.toml").exists():  # its checkpoint would be taken for this one's
+            raise ConfigError(
+                f"--keep {keep} holds an earlier demo.",
+                "Nothing was started; it was not changed.",
+                "Name another folder, or remove this one.",
+            )
         self.count, self.per_second, self.seed = count, per_second, seed
         self.topic = f"demo-{int(time.time())}"
         self.bootstrap = ""
@@ -273,6 +280,17 @@ class Stage(ABC):
         title = f"sequencer demo: {self.watched}"
         write(path, title, counts, self.course, self.drawn(load_config(config)))
         announce(f"pictures of this run: {path}")
+        if self.keep:
+            announce(f"To look at what is kept:\n{self.how_to_look()}")
+
+    def how_to_look(self) -> str:
+        """Return the commands that show what was kept; the first starts the demo's own broker."""
+        data, config = (shlex.quote(str(self.folder / name)) for name in ("kafka", "demo.toml"))
+        port = self.bootstrap.rpartition(":")[2]
+        has_broker = (self.folder / "kafka").exists()
+        broker = [f"  sequencer broker --port {port} --data {data} &"] * has_broker
+        look = f"  sequencer verify {config}   # also status, inspect; tail TOPIC --config …"
+        return "\n".join([*broker, look])
 
     def _log_end(self) -> str:
         lines = (self.folder / "service.log").read_text(errors="replace").splitlines()

@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import sys
 import time
+
+import pytest
 
 from streaming.kafka.ports import free_port
 from tests.kafka_helpers import SECONDS_MAX, create_topics
@@ -97,6 +100,21 @@ def test_check_refuses_properties_that_no_client_takes(here, config):
     code, _, err = here("check", config(kafka={"properties": {"security.protocol": "NONE"}}))
     assert code == 2
     assert "'NONE' is unknown; write one of" in err
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "said"),
+    [
+        ("ftp://host/x", "Write a folder, or a URI of hdfs://, s3a:// or gs://."),
+        ("hdfs://host:8020/x", "pip install 'spark-sequencer[hdfs]'"),
+    ],
+)
+def test_check_looks_whether_the_checkpoint_can_be_used(
+    here, config, monkeypatch, checkpoint, said
+):
+    monkeypatch.setitem(sys.modules, "hdfs_native.fsspec", None)
+    code, _, err = here("check", config(service={"checkpoint": checkpoint}))
+    assert (code, said in err) == (2, True), err
 
 
 def test_run_refuses_what_check_refuses(here, config):

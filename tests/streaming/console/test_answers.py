@@ -4,16 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from streaming.console import actions, streams
+from streaming.config import load_config
+from streaming.console import actions, streams, waits
 from streaming.console.access import Access
 from streaming.kafka.newest import Search
-from tests.console_helpers import Asking, code_of, serving
+from streaming.service.checkpoint import Checkpoint
+from tests.console_helpers import Asking, code_of, serving, told
 from tests.service_helpers import channel_topics, write_config
 
 TOKEN = "a-token-of-the-test"
 ONE, ALL = {"channel": code_of(b"<K>")}, {"blocked": "30 s"}
 DRY = {"dry_run": "1"}
-DONE = {"event": "command-done", "known": True}
+AT = "2026-11-24T03:00:01.000Z"
+DONE = {"event": "command-done", "known": True, "at": AT}
 
 
 @pytest.fixture
@@ -21,6 +24,7 @@ def ask(tmp_path, monkeypatch):
     """Asks a console; what is sent as ``answer`` is what the service answers."""
     path = Path(write_config(tmp_path, "127.0.0.1:9", {"p": channel_topics("p.")}))
     (tmp_path / "checkpoints" / "p").mkdir(parents=True)
+    monkeypatch.setattr(waits, "CURRENT_SECONDS_MAX", 0.1)
     monkeypatch.setattr(streams, "search", lambda *_, **__: Search())
     with serving(path, Access(TOKEN)) as port:
         asking = Asking(port)
@@ -34,7 +38,7 @@ def ask(tmp_path, monkeypatch):
             assert code == 200, page
             return page
 
-        asked.asking = asking
+        asked.asking, asked.checkpoint = asking, Checkpoint.of(load_config(path), "p")
         yield asked
 
 
@@ -50,6 +54,24 @@ def test_a_release_says_what_it_gives_up_and_each_button_its_reason(ask):
     assert "<h1>Done</h1>" in page
     assert "1 label was given up." in page
     assert 'class="do"' not in page
+
+
+@pytest.mark.parametrize(("at", "is_current"), [(AT, False), (AT.replace("000Z", "001Z"), True)])
+def test_who_waited_before_a_release_is_not_said_to_wait_behind_it(ask, at, is_current):
+    """The answer is there before the batch's figures are."""
+    ask.checkpoint.write_waiting({0: told((b"<K>", 0, 1, 1_000, 2))})
+    ask.checkpoint.write_status({"at": at})
+    page = ask({"given_up": 1, "channels": 1}, op="skip", why="lost", **ONE)
+    assert ("Waits for label <strong>1</strong>" in page) == is_current
+    page = ask({"given_up": 1, "channels": 1}, op="skip", **ONE, **DRY)
+    assert "Waits for label <strong>1</strong>" in page
+
+
+def test_one_beyond_the_lists_is_looked_for_in_its_pipeline(ask, monkeypatch):
+    monkeypatch.setattr(waits, "_listed", lambda *_: 1)
+    ask.checkpoint.write_waiting({0: told((b"another", 0, 1, 1_000, 2))})
+    page = ask({"given_up": 1, "channels": 1}, op="skip", **ONE, **DRY)
+    assert "<code>sequencer inspect CONFIG --pipeline p</code> shows it." in page
 
 
 def test_all_at_once(ask):
