@@ -29,14 +29,16 @@ def require_change(op: str, group: str, members: Collection[str], groups: Contai
     if op != "add" and group not in groups:
         remedy = "" if op in ("remove", "leave") else "; add it first"
         raise ChangeError("unknown-group", f"there is no group {group}{remedy}")
-    if op != "remove":
+    if op == "add":
+        require_members(group, len(members), "name at least one")
+    elif op != "remove":
         require_members(group, len(members))
 
 
-def require_members(group: str, count: int) -> None:
+def require_members(group: str, count: int, remedy: str = "remove it instead") -> None:
     """ChangeError where a group would have nobody in it."""
     if not count:
-        raise ChangeError("no-members", f"{group} would have no members; remove it instead")
+        raise ChangeError("no-members", f"{group} would have no members; {remedy}")
 
 
 def require_version(group: str, version: int, expected: int | None) -> None:

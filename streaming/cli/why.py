@@ -52,7 +52,10 @@ def _lines(life: dict[str, Any]) -> Iterator[str]:
 
     key = life["record"]["key"]
     yield f"{life['record']['place']} (key {'null' if key is None else word_of(key)})"
-    if life["input"] is None:
+    if life["found_by"] == "notice":
+        command = life["input"]
+        yield "  is a notice" + (f" of the command {command['place']}" if command else "")
+    elif life["input"] is None:
         yield "  its input was not found"
     elif life["found_by"] != "itself":
         yield f"  is the input {life['input']['place']} (by {life['found_by']})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from streaming.places import Place
 from streaming.verify.accounts import REFUSALS
@@ -12,11 +13,13 @@ from streaming.verify.commands import Event, coordinates, place_in
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
 from streaming.verify.inputs import Ends, is_due
-from streaming.verify.memberships import Change
+from streaming.verify.memberships import Change, Members
 from streaming.verify.notices import Notice
 
 WORDS = {"removed": "group-removed", "joined": "", "left": ""}
 CHANGED = ("group-added", "group-changed", "group-removed")
+NAMES_MAX = 100
+"""Names of a list in a notice's `detail`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +99,8 @@ def _refused(events: Sequence[Event]) -> defaultdict[Place | None, set[bytes]]:
 def _judge_notice(verdict: Verdict, given: Given, event: Event, change: Change | None) -> None:
     """A notice tells what its event does, to somebody whom it concerns, in its place."""
     notice, version = given.notice, event.fields.get("version")
-    same = all(
-        notice.detail.get(field) == event.fields.get(field) for field in ("group", "version")
-    )
+    fields = _fields(event, change)
+    same = all(notice.detail.get(name) == value for name, value in fields.items() if name != "at")
     if not same or (notice.word == "removed") != (event.kind == "group-removed"):
         verdict.find("wrong-notice", f"{given.where} does not tell what {event.where} does")
     elif change is not None and not change.fits(given.key, notice.word):
@@ -107,3 +109,25 @@ def _judge_notice(verdict: Verdict, given: Given, event: Event, change: Change |
     if type(version) is int and given.version >= version:
         witness = f"{given.where} is behind a message of version {given.version}"
         verdict.find("wrong-notice", f"{witness}, and reports version {version}")
+
+
+def _fields(event: Event, change: Change | None) -> dict[str, Any]:
+    """Return what a notice's `detail` has: the event, with who joined and left, not all members."""
+    fields = {name: value for name, value in event.fields.items() if name != "members"}
+    if change is None or change.op not in ("add", "set"):
+        return fields
+    if change.before is None or change.after is None:
+        return fields
+    return (
+        fields
+        | _listed("joined", change.after - change.before)
+        | _listed("left", change.before - change.after)
+        | {"count": len(change.after)}
+    )
+
+
+def _listed(word: str, names: Members) -> dict[str, Any]:
+    return {
+        word: [name.decode(errors="replace") for name in sorted(names)[:NAMES_MAX]],
+        f"{word}_count": len(names),
+    }

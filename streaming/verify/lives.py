@@ -15,7 +15,7 @@ from streaming.places import Place
 from streaming.verify import copies
 from streaming.verify.added import REJECT_HEADERS, reject
 from streaming.verify.channel_notices import WORDS
-from streaming.verify.notices import read_notice
+from streaming.verify.notices import is_notice, read_notice
 from streaming.verify.origins import content_of, origin_of, text_of
 from streaming.verify.records import Record
 from streaming.verify.seeking import Seeker, Span
@@ -80,6 +80,8 @@ class Lives:
             if record.topic == pipeline.rejects and (found := reject(record, self.prefix)):
                 return self.seeker.one(found.origin), "reject headers"
             if self._writes(pipeline, record.topic):
+                if is_notice(record, self.prefix):
+                    return self._command_of(record, pipeline), "notice"
                 found_by_header = origin_of(record, self.prefix)
                 if found_by_header is not None:
                     return self.seeker.one(found_by_header), "origin"
@@ -100,6 +102,14 @@ class Lives:
         others = {name for each in self.config.pipelines.values() for _, name in each.topics()}
         is_like = topic.startswith(before) and topic.endswith(behind)
         return bool(subscriber) and is_like and topic not in others
+
+    def _command_of(self, notice: Record, pipeline: Any) -> Record | None:
+        """The input record whose command a notice reports; None where it reports another event."""
+        detail = object_in(notice.header(self.prefix + "detail")[1]) or {}
+        topic, partition, offset = (detail.get(name) for name in PLACE)
+        if topic not in pipeline.input:
+            return None
+        return self.seeker.one((topic, partition, offset))
 
     def _input_by_content(self, record: Record, name: str) -> Record | None:
         pipeline = self.config.pipelines[name]

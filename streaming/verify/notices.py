@@ -12,6 +12,8 @@ from streaming.verify.commands import is_text
 from streaming.verify.records import Record
 
 NAMES = ("notice", "detail", "sequence", "incarnation")
+NAMES_OF_AN_END = ("from", "destination", "timestamp", "notice", "sequence", "incarnation")
+"""The headers of the notice of a node's end, in multicasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +40,10 @@ def read_notice(record: Record, prefix: str, words: Collection[str]) -> Notice |
     if name not in words or not isinstance(fields, dict) or not is_text(fields):
         return None
     return Notice(name, fields, number(sequence), number(incarnation))
+
+
+def is_notice(record: Record, prefix: str) -> bool:
+    """Return whether a record is a notice, of any discipline."""
+    names = [name for name, _ in record.headers]
+    forms = ([prefix + name for name in each] for each in (NAMES, NAMES_OF_AN_END))
+    return record.value is None and names in forms

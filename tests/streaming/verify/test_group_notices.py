@@ -78,6 +78,17 @@ def another_word(rng, out):
     return [*out[:at], replace(out[at], headers=((name, other), *others)), *out[at + 1 :]]
 
 
+def another_detail(rng, out):
+    """Other names, or another number of them."""
+    at = rng.choice([n for n, each in enumerate(out) if told(each).get("count")])
+    detail = told(out[at])
+    name = rng.choice(sorted({"joined", "left", "count"} & detail.keys()))
+    detail[name] = 99 if name == "count" else ["nobody"]
+    word, (title, _), *counts = out[at].headers
+    headers = (word, (title, json.dumps(detail).encode()), *counts)
+    return [*out[:at], replace(out[at], headers=headers), *out[at + 1 :]]
+
+
 def to_a_stranger(rng, out):
     last = {record.key: record for record in out}
     got = {(told(record).get("id"), record.key) for record in out}
@@ -94,7 +105,7 @@ def to_a_stranger(rng, out):
 
 
 @pytest.mark.parametrize("kind", ["batch", "network"])
-@pytest.mark.parametrize("mutate", [lost, another_word, to_a_stranger])
+@pytest.mark.parametrize("mutate", [lost, another_word, another_detail, to_a_stranger])
 @pytest.mark.parametrize("seed", seeds(4, 100))
 def test_a_notice_that_is_lost_or_altered_or_a_stranger_s_is_found(kind, mutate, seed):
     topics = worked(kind, seed)

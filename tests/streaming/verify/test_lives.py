@@ -108,6 +108,22 @@ def test_from_an_output_back(origin, found_by):
     assert one["deliveries"][0]["place"] == "p.out/0@2"
 
 
+@pytest.mark.parametrize(("topic", "place"), [("p.in", "p.in/0@0"), ("p.commands", None)])
+def test_a_notice_leads_to_its_command_where_that_is_an_input(topic, place):
+    topics = Topics(holes=False)
+    join = b'{"group": "G", "member": "dee"}'
+    topics.put("p.in", 0, 100, b"ann", join, [("op", b"join")])
+    detail = json.dumps({"topic": topic, "partition": 0, "offset": 0}).encode()
+    counts = [("sequence", b"0"), ("incarnation", b"7")]
+    topics.put("p.out", 0, 100, b"dee", None, [("notice", b"joined"), ("detail", detail), *counts])
+    end = [("from", b"ann"), ("destination", b"dee"), ("timestamp", b"3"), ("notice", b"n1")]
+    topics.put("p.out", 0, 100, b"dee", None, [*end, *counts])
+    pipeline = {"discipline": "group", "input_commands": ["join"], "notices": True}
+    for offset, found in ((0, place), (1, None)):
+        one = Lives(config_of(**pipeline), Seeker(topics)).of(("p.out", 0, offset))
+        assert (one["found_by"], (one["input"] or {}).get("place")) == ("notice", found)
+
+
 def test_a_reject_and_what_is_held():
     topics = worked(origin=True)
     found, one = life(topics, "p.rejects", 0, 0)

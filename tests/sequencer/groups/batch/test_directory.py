@@ -43,6 +43,8 @@ def test_what_is_refused_changes_nothing(op, group, members, reason):
     assert refused.value.reason == reason
     wants_it = reason == "unknown-group" and op in ("set", "join")
     assert ("add it first" in str(refused.value)) == wants_it, "who removes it does not want it"
+    could_go = reason == "no-members" and op != "add"
+    assert ("remove it" in str(refused.value)) == could_go, "a group that is not there cannot go"
     assert list(found.groups) == ["G0", "G1"]
     assert found.subscribers == ["A", "B", "C"]
 
