@@ -20,6 +20,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+from streaming.spark.class_archive import RECORDING
 from tests import containers, seeds, warm
 from tests import secure_broker as secure
 from tests.service_helpers import keep_classes
@@ -47,8 +48,10 @@ SHARED = "broker"
 """Where the process that hands out the tests tells the others of their broker."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JAVA)
+    if SHARED in getattr(config, "workerinput", {}):  # an archive of classes was made before
+        os.environ.setdefault(RECORDING, "no")
     seeds.load_profile()
 
 

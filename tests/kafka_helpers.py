@@ -43,7 +43,7 @@ def create_topics(bootstrap: str, partitions: dict[str, int], **settings: Any) -
     for future in admin.create_topics(new, operation_timeout=SECONDS_MAX).values():
         future.result(SECONDS_MAX)
     deadline = time.monotonic() + SECONDS_MAX
-    while not set(partitions) <= set(admin.list_topics(timeout=SECONDS_MAX).topics):
+    while not all(_described(admin, list(partitions))):
         assert time.monotonic() < deadline, f"topics {list(partitions)} did not appear"
         time.sleep(0.05)
 
@@ -143,7 +143,9 @@ def read_all(
     )
     deadline = time.monotonic() + limit_s
     try:
-        places = [TopicPartition(topic, each) for each in _partitions(consumer, topic, deadline)]
+        plain = "" if settings else bootstrap
+        numbers = _partitions(consumer, plain, topic, deadline)
+        places = [TopicPartition(topic, each) for each in numbers]
         consumer.assign(places)
         ends = consumer.end_offsets(places)
         consumer.seek_to_beginning(*places)
@@ -197,18 +199,48 @@ def wait_for_records(
     """Read the topic again and again until it has ``count`` records; fails at the limit."""
     deadline = time.monotonic() + limit_s
     while True:
+        asked = time.monotonic()
         records = read_all(bootstrap, topic, limit_s=limit_s, **settings)
         if len(records) >= count:
             return records
         assert time.monotonic() < deadline, f"{topic}: {len(records)} of {count} in {limit_s} s"
-        time.sleep(0.1)
+        took = time.monotonic() - asked
+        time.sleep(min(1, max(0.1, 4 * took)))  # the cores are for who writes them
 
 
-def _partitions(consumer: Any, topic: str, deadline: float) -> list[int]:
-    while not (found := consumer.partitions_for_topic(topic)):
+def _partitions(consumer: Any, bootstrap: str, topic: str, deadline: float) -> list[int]:
+    """The numbers of a topic's partitions; ``consumer`` is asked if there is no ``bootstrap``.
+
+    It requests all topics, which takes a broker with a thousand of them as long as all the rest.
+    """
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap}) if bootstrap else None
+    while True:
+        if admin is None:
+            found = consumer.partitions_for_topic(topic)
+        else:
+            (found,) = _described(admin, [topic])
+        if found:
+            return sorted(found)
         assert time.monotonic() < deadline, f"there is no topic {topic}"
         time.sleep(0.1)
-    return sorted(found)
+
+
+def _described(admin: Any, topics: list[str]) -> list[list[int]]:
+    """The numbers of the partitions of each topic; none of a topic that is not there."""
+    from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+    asked = admin.describe_topics(TopicCollection(topics), request_timeout=SECONDS_MAX)
+    found = []
+    for future in asked.values():
+        try:
+            found.append([each.id for each in future.result(SECONDS_MAX).partitions])
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+            found.append([])
+    return found
 
 
 def _record(message: Any) -> Record:

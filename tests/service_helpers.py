@@ -98,11 +98,14 @@ class Running:
     def until(self, condition: Callable[[], Any], limit_s: float = RUN_SECONDS_MAX) -> Any:
         """Wait for a condition (a function) to give something true; its value."""
         deadline = time.monotonic() + limit_s
+        asked = time.monotonic()
         while not (found := condition()):
             ended = self.poll()
             assert ended is None, f"the service ended with status {ended}:\n{self.said()}"
             assert time.monotonic() < deadline, f"nothing within {limit_s} s:\n{self.said()}"
-            time.sleep(0.2)
+            took = time.monotonic() - asked
+            time.sleep(min(1, max(0.2, 4 * took)))  # the cores are for the service
+            asked = time.monotonic()
         return found
 
     def stop(self, number: int = signal.SIGTERM) -> int:

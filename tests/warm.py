@@ -25,11 +25,17 @@ import threading
 import time
 from contextlib import AbstractContextManager, ExitStack, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import typer.main
+
 ROOT = Path(__file__).parents[1]
 END_SECONDS_MAX = 60
+typer.main.get_command = cache(typer.main.get_command)
+"""The command line is built once in a process, as by users. A test calls it again and again, a wait
+many times, and to build it takes ten times as long as `status` itself."""
 
 
 class WarmProcess:

@@ -3,24 +3,24 @@
 import pytest
 
 from tests.kafka_helpers import create_topics
-from tests.service_helpers import Service, channel_topics, write_config
+from tests.service_helpers import Service, WarmService, channel_topics, write_config
 
 pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.mark.parametrize(
-    ("key", "expression", "why"),
+    ("kind", "key", "expression", "why"),
     [
-        ("label", "foo + 1", "[UNRESOLVED_COLUMN.WITH_SUGGESTION]"),
-        ("label", "nosuch(key)", "[UNRESOLVED_ROUTINE]"),
-        ("channel", "1 +", "[PARSE_SYNTAX_ERROR]"),
+        (Service, "label", "foo + 1", "[UNRESOLVED_COLUMN.WITH_SUGGESTION]"),
+        (WarmService, "label", "nosuch(key)", "[UNRESOLVED_ROUTINE]"),
+        (WarmService, "channel", "1 +", "[PARSE_SYNTAX_ERROR]"),
     ],
 )
-def test_spark_refuses_in_a_sentence(broker, topic_prefix, tmp_path, key, expression, why):
+def test_spark_refuses_in_a_sentence(broker, topic_prefix, tmp_path, kind, key, expression, why):
     topics = channel_topics(topic_prefix)
     create_topics(broker.bootstrap, {topics["input"]: 1})
     config = write_config(tmp_path, broker.bootstrap, {"p": {**topics, key: expression}})
-    with Service(config, "--once") as service:
+    with kind(config, "--once") as service:
         assert service.wait() == 2, service.said()
         said = service.said()
     assert f"pipelines.p.{key}: Spark does not understand" in said

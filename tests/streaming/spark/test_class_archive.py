@@ -16,6 +16,7 @@ from streaming.spark.class_archive import ARCHIVES_MAX, class_archive
 def jar(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
     monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)  # Java would tell of them
+    monkeypatch.delenv("SEQUENCER_RECORD_CLASSES", raising=False)
     (ivy,) = pyspark_folder().glob("jars/ivy-*.jar")
     return shutil.copy2(ivy, tmp_path / "ivy.jar")
 
