@@ -52,13 +52,7 @@ def _lines(life: dict[str, Any]) -> Iterator[str]:
 
     key = life["record"]["key"]
     yield f"{life['record']['place']} (key {'null' if key is None else word_of(key)})"
-    if life["found_by"] == "notice":
-        command = life["input"]
-        yield "  is a notice" + (f" of the command {command['place']}" if command else "")
-    elif life["input"] is None:
-        yield "  its input was not found"
-    elif life["found_by"] != "itself":
-        yield f"  is the input {life['input']['place']} (by {life['found_by']})"
+    yield from _found(life["found_by"], life["input"])
     for pipeline in life["pipelines"]:
         yield f"  {pipeline['pipeline']}: {pipeline['state']}"
         for each in pipeline["deliveries"]:
@@ -73,6 +67,15 @@ def _lines(life: dict[str, Any]) -> Iterator[str]:
             yield f"    event {json.dumps(event)}"
     for span in life["looked_at"]:
         yield f"  looked at {span['topic']}/{span['partition']} from {span['from']} to {span['to']}"
+
+
+def _found(by: str, record: dict[str, Any] | None) -> Iterator[str]:
+    if by == "notice":
+        yield "  is a notice" + (f" of the command {record['place']}" if record else "")
+    elif record is None:
+        yield "  its input was not found"
+    elif by != "itself":
+        yield f"  is the input {record['place']} (by {by})"
 
 
 def _waited(waited: dict[str, Any] | None) -> Iterator[str]:

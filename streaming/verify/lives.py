@@ -15,6 +15,7 @@ from streaming.places import Place
 from streaming.verify import copies
 from streaming.verify.added import REJECT_HEADERS, reject
 from streaming.verify.channel_notices import WORDS
+from streaming.verify.commands import place_in
 from streaming.verify.notices import is_notice, read_notice
 from streaming.verify.origins import content_of, origin_of, text_of
 from streaming.verify.records import Record
@@ -106,10 +107,8 @@ class Lives:
     def _command_of(self, notice: Record, pipeline: Any) -> Record | None:
         """The input record whose command a notice reports; None where it reports another event."""
         detail = object_in(notice.header(self.prefix + "detail")[1]) or {}
-        topic, partition, offset = (detail.get(name) for name in PLACE)
-        if topic not in pipeline.input:
-            return None
-        return self.seeker.one((topic, partition, offset))
+        place = place_in(detail)
+        return None if place is None or place[0] not in pipeline.input else self.seeker.one(place)
 
     def _input_by_content(self, record: Record, name: str) -> Record | None:
         pipeline = self.config.pipelines[name]
