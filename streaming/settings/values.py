@@ -82,8 +82,9 @@ def name_fault(name: str) -> str | None:
     """Why a name cannot be part of folders, topics and transactional ids; None where it can."""
     if NAME.fullmatch(name) and len(name) <= NAME_MAX:
         return None
+    shown = repr(name[:NAME_MAX]) + f"… ({len(name):,} characters)" * (len(name) > NAME_MAX)
     return (
-        f"{name[:NAME_MAX]!r} cannot name topics, folders and transactional ids; use letters, "
+        f"{shown} cannot name topics, folders and transactional ids; use letters, "
         f"digits, '.', '_' and '-', beginning with a letter or digit, at most {NAME_MAX} of them"
     )
 

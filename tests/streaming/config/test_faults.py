@@ -269,6 +269,7 @@ def test_a_fault_of_the_pipelines_table(text, told):
     [
         ("service = 3", "service: must be a table"),
         ('service = { name = "a/b" }', "service.name: 'a/b' cannot name topics, folders"),
+        (f'service = {{ name = "{"a" * 101}" }}', "aaa'… (101 characters) cannot name topics"),
         ('service = { name = "" }', "service.name: '' cannot name"),
         ('service = { checkpoint = "" }', "service.checkpoint: must not be empty"),
         ("service = { shards = 1025 }", "service.shards: must be 1024 or less"),
