@@ -117,19 +117,6 @@ class InputLost(JobFailed):
     """Kafka deleted records before they were read."""
 
 
-INPUT_LOST = (
-    (
-        "Kafka no longer has records that this pipeline has not read yet (retention went by their "
-        "timestamps, or the topic was made anew)."
-    ),
-    "They are lost to it; nothing was written for them.",
-    (
-        "Compare the topic's first offsets with the checkpoint; to go on without them, start with "
-        "a new checkpoint folder."
-    ),
-)
-
-
 class StateFormatError(SequencerError):
     """The checkpoint was written by another version."""
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from streaming import errors
-from streaming.errors import INPUT_LOST, InputLost, JobFailed, SequencerError, StorageUnavailable
+from streaming.errors import JobFailed, SequencerError, StorageUnavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,8 +116,6 @@ def errors_of_spark() -> Iterator[None]:
 
 def _spark_error(text: str) -> SequencerError:
     """Return an error of Spark itself, or of Python code that is not ours, as a SequencerError."""
-    if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "failOnDataLoss" in text:
-        return InputLost(*INPUT_LOST)
     if any(words in text for words in WRITTEN_TWICE):
         what = "Another copy of this service wrote the checkpoint's log."
         return StorageUnavailable(what, REPEATED)

@@ -8,7 +8,6 @@ from pyspark.errors import AnalysisException
 from streaming.errors import (
     Fenced,
     GapTimeout,
-    InputLost,
     JobFailed,
     SequencerError,
     StorageUnavailable,
@@ -45,14 +44,6 @@ def test_a_state_of_another_version_stops_the_job():
 
 def test_an_error_of_an_unknown_name_is_one_of_ours_still():
     assert type(as_sequencer_error("streaming.errors.Newer: x")) is SequencerError
-
-
-@pytest.mark.parametrize("said", ["OffsetOutOfRangeException", "[KAFKA_DATA_LOSS.X]"])
-def test_input_that_is_gone(said):
-    error = as_sequencer_error(f"Caused by: {said}: …")
-    assert type(error) is InputLost
-    assert error.effect
-    assert error.remedy
 
 
 @pytest.mark.parametrize("said", WRITTEN_TWICE)
