@@ -3,16 +3,10 @@
 A batch brings a shard its part of the inputs, all commands, and the chunks that other shards sent
 it in earlier batches, by way of the transit topic. This module is what such disciplines share: who
 gets what, and the links between shards.
-
-Chunks carry their link's numbers, so that a repeated one (delivery = "at-least-once") is known, and
-the history and the batch that they are of: where a checkpoint was older than its output and went on
-all the same, what its lost batches sent is still on its way, and is passed over.
 """
 
 from __future__ import annotations
 
-import json
-import struct
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,11 +28,11 @@ from streaming.arrow.times import newest_read
 from streaming.arrow.totals import Totals
 from streaming.disciplines.commands import asked_in
 from streaming.disciplines.inquiries import Answering, Decider, Inquiries
+from streaming.disciplines.links import CHUNK_FORMAT, SAID_FORMAT, Links
 from streaming.disciplines.plan import ExchangePlan, batch_context
 from streaming.disciplines.shards import Core, ShardOperator, state_keys
 from streaming.disciplines.state_row import STATE, StateRow
 from streaming.disciplines.undelivered import LeavingOut
-from streaming.errors import InputLost, StateFormatError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,14 +41,6 @@ if TYPE_CHECKING:
 
 Route = Callable[[pa.Table], NDArray[np.integer]]
 """The shard of each row of a table of input records."""
-
-CHUNK_FORMAT = 4
-SAID_FORMAT = 5
-"""Of what shards say to each other about messages that Kafka refused; see `inquiries`."""
-_FORMAT = struct.Struct(">H")
-_ENVELOPE = struct.Struct(">HIQQQI")
-"""The format, the sending shard, the chunk's number; since when (ms) its history goes on with new
-incarnations, its batch, and the batch's run: each knows more of what Kafka refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,72 +73,6 @@ class ShardOutcome:
     outgoing: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
     kept: pa.ChunkedArray | None = None
     sent: tuple[int, pa.ChunkedArray] | None = None
-
-
-@dataclass(slots=True)
-class Links:
-    """How many chunks went to each shard, and how many came from each.
-
-    ``renewals`` (`Plan.renewals`), ``batch`` and ``run`` are those of the batch that runs. What a
-    run says about refused messages is other than what earlier ones said, under the same numbers;
-    with delivery = "at-least-once" all of it is written, and the last one counts: what it says to a
-    shard, be it nothing (b""), replaces what earlier ones said to it. Else it is 0, as
-    of earlier runs only parts stay that were committed, which later ones give again and pass over.
-    """
-
-    sent: dict[int, int] = field(default_factory=dict)
-    taken: dict[int, int] = field(default_factory=dict)
-    renewals: tuple[tuple[int, int], ...] = ()
-    batch: int = 0
-    run: int = 0
-
-    def to_json(self) -> str:
-        """Equal links give equal text."""
-        return json.dumps([sorted(self.sent.items()), sorted(self.taken.items())])
-
-    def seal(self, shard: int, target: int, chunk: bytes, form: int = CHUNK_FORMAT) -> bytes:
-        """A chunk with its sender, its number on the link, its history and its batch."""
-        number = self.sent.get(target, 0)
-        self.sent[target] = number + 1
-        since_ms = max((at_ms for at_ms, _ in self.renewals), default=0)
-        return _ENVELOPE.pack(form, shard, number, since_ms, self.batch, self.run) + chunk
-
-    def take(self, values: Sequence[bytes]) -> dict[int, list[tuple[int, bytes]]]:
-        """Return senders and chunks, without repeats, by format. InputLost if one is missing."""
-        arrived: dict[int, list[tuple[int, bytes]]] = {CHUNK_FORMAT: [], SAID_FORMAT: []}
-        last_runs: dict[tuple[int, int, int], int] = {}
-        for value in values:
-            (form,) = _FORMAT.unpack_from(value)
-            if form not in arrived:
-                raise StateFormatError("A chunk in the transit topic", form, CHUNK_FORMAT)
-            _, source, _, since_ms, batch, run = _ENVELOPE.unpack_from(value)
-            of = (source, since_ms, batch)
-            last_runs[of] = max(run, last_runs.get(of, 0))
-        for value in values:
-            form, source, number, since_ms, batch, run = _ENVELOPE.unpack_from(value)
-            if self._is_lost(since_ms, batch) or run < last_runs[source, since_ms, batch]:
-                continue
-            expected = self.taken.get(source, 0)
-            if number > expected:
-                raise InputLost(
-                    f"Chunk {expected} from shard {source} is missing in the transit topic.",
-                    "Nothing was written.",
-                    "Somebody deleted records there, or wrote to it; start with a new checkpoint "
-                    "folder and new topics.",
-                )
-            if number == expected:
-                self.taken[source] = number + 1
-                arrived[form].append((source, value[_ENVELOPE.size :]))
-        return arrived
-
-    def _is_lost(self, since_ms: int, batch: int) -> bool:
-        """Return whether the checkpoint does not know this batch of this history.
-
-        It knows no history that began, from an older backup, after this one was made.
-        """
-        is_known = since_ms == 0 or any(since_ms == at_ms for at_ms, _ in self.renewals)
-        replaced = any(since_ms < at_ms and batch >= first for at_ms, first in self.renewals)
-        return replaced or not is_known
 
 
 class ExchangeCore(Core):
@@ -188,6 +108,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         core.links, core.inquiries = _read_links(links)
         core.links.renewals, core.links.batch = self.plan.renewals, self.context.batch
         if self.plan.delivery == "at-least-once":
+            core.links.checkpoint = Links.number_of(self.context.query)
             core.links.run = len(self.refused.runs)
         return core
 
@@ -198,9 +119,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
     def keep(self, key: int, core: ExchangeCore, due_ms: int | None = None) -> StateRow:
         """See `ShardOperator.keep`."""
         row = super().keep(key, core, due_ms)
-        links = core.links.to_json()
-        if inquiries := core.inquiries.fields():
-            links = json.dumps([*json.loads(links), inquiries])
+        links = core.links.to_json(core.inquiries.fields())
         return row._replace(core=f"{links}\n{row.core}")
 
     def rows(self, key: int, core: ExchangeCore, packs: Sequence[bytes]) -> Iterator[pd.DataFrame]:
@@ -222,7 +141,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
             spoken.update(to for to, _ in statements)
             silent = sorted({*range(self.plan.shards)} - spoken)
             statements = [*statements, *((to, b"") for to in silent)]
-        core.totals.transit += len(statements) - len(work.statements)
+        core.totals.transit += len(statements) - len(work.statements) + core.links.withdrawn
         if outcome.sent is not None and statements:  # they hold no delivery back
             count, *oldest_ms = core.totals.in_transit
             core.totals.in_transit = [count + len(statements), *oldest_ms]
@@ -281,9 +200,8 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
 
 def _read_links(text: str) -> tuple[Links, Inquiries]:
     """What stands before a core's state: its links, and inquiries if there are any."""
-    sent, taken, *inquiries = json.loads(text or "[[],[]]")
-    links = Links(dict(map(tuple, sent)), dict(map(tuple, taken)))
-    return links, Inquiries.of(inquiries[0] if inquiries else [])
+    links, inquiries = Links.of(text)
+    return links, Inquiries.of(inquiries)
 
 
 def is_deciding(row: StateRow) -> bool:

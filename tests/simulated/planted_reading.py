@@ -249,7 +249,7 @@ def a_shard_does_not_count_a_batch_that_has_one_record(put):
 @plant_in("network")
 def chunks_are_numbered_anew(put):
     """What a shard has sent to another is not in its state."""
-    put(exchange.Links, "to_json", lambda self: json.dumps([[], sorted(self.taken.items())]))
+    put(exchange.Links, "to_json", lambda self, _: json.dumps([[], sorted(self.taken.items())]))
 
 
 @plant_in("network")

@@ -21,10 +21,8 @@ OF_RUNS = frozenset(
     [
         "answered-twice",
         "event-repeat",
-        "lost",
         "reject-repeat",
         "unasked-gap",
-        "unfinished",
         "unfounded-gap",
         "wrong-after",
         "wrong-count",
