@@ -159,6 +159,11 @@ def test_a_notice_waits_for_the_last_messages_of_other_shards():
     assert waited
 
 
+def elsewhere(event):
+    """The event as if its command lay ten offsets later."""
+    return json.dumps({**event, "offset": event["offset"] + 10}).encode()
+
+
 def test_the_judge_finds_a_change_that_is_not_in_its_place():
     """As if the command had lain behind the message that met the new membership."""
     topics = Topics()
@@ -171,9 +176,12 @@ def test_the_judge_finds_a_change_that_is_not_in_its_place():
     for there in topics.records.values():
         for at, record in enumerate(there):
             event = json.loads(record.value) if record.topic == "events" else {}
+            detail = json.loads(dict(record.headers).get("detail") or "{}")
             if event:
-                value = json.dumps({**event, "offset": event["offset"] + 10}).encode()
-                there[at] = replace(record, value=value)
+                there[at] = replace(record, value=elsewhere(event))
+            elif detail:
+                headers = tuple({**dict(record.headers), "detail": elsewhere(detail)}.items())
+                there[at] = replace(record, headers=headers)
             elif record.topic == "in" and record.timestamp == 1:
                 there[at] = replace(record, offset=record.offset + 10)
     assert set(judged(topics, across_groups=False).counts) == {"sender-order"}
