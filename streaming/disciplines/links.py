@@ -138,9 +138,9 @@ class Links:
     def _expected(self, source: int, number: int, batch: int, run: int) -> int:
         """Return the number of the next chunk, now that one of a batch's run comes."""
         expected, newest = self.taken.get(source, 0), self.newest.get(source)
-        if not self.checkpoint:
-            return expected
         checkpoint, run = divmod(run, 1 << _RUN_BITS)
+        if not self.checkpoint or not checkpoint:  # exactly once, now or when it was written
+            return expected
         if newest is not None and newest.checkpoint == checkpoint:
             if (batch, run) < (newest.batch, newest.run):
                 return number + 1  # it was taken, or replaced

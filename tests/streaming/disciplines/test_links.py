@@ -102,3 +102,14 @@ def test_exactly_once_keeps_numbers_alone():
     assert reader.take([sender.seal(0, 1, b"m")])[CHUNK_FORMAT] == [(0, b"m")]
     assert reader.to_json() == "[[], [[0, 1]]]"
     assert reader.to_json([1]) == "[[], [[0, 1]], [1]]"
+
+
+def test_what_was_sent_exactly_once_is_taken_by_its_number_at_least_once():
+    """Also if the state was moved on the way, and batches began anew."""
+    sender, reader = Links(batch=7), Links(checkpoint=7)
+    values = [sender.seal(0, 1, b"a")]
+    sender.batch = 1
+    values += [sender.seal(0, 1, b"b")]
+    sender.batch, sender.checkpoint = 2, 7
+    values += [sender.seal(0, 1, b"c"), values[0]]
+    assert [words for _, words in reader.take(values)[CHUNK_FORMAT]] == [b"a", b"b", b"c"]
