@@ -35,7 +35,7 @@ LOGGER = logging.getLogger("streaming.clients")
 
 
 class Refusals:
-    """Hears of a client's errors: failures of TLS and authentication are logged.
+    """The callback for a client's errors: logs that TLS or authentication fails.
 
     Once a minute; librdkafka tries again all the time, and returns nothing meanwhile. What else it
     reports goes to its own logger, as it does without a callback. Called by the threads that poll.
@@ -70,7 +70,7 @@ def reader_settings(kafka: dict[str, Any], group: str, *, from_beginning: bool) 
         raise ConfigError(
             f"group is {group!r}: a reader needs the name of a consumer group.",
             "Nothing was read.",
-            "Name it, in a text.",
+            "Pass its name, a string that is not empty.",
         )
     by_broker = kafka.get("group.protocol") == "consumer"  # without an assignor of the readers
     return {

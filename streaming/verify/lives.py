@@ -21,7 +21,6 @@ from streaming.verify.origins import content_of, origin_of, text_of
 from streaming.verify.records import Record
 from streaming.verify.seeking import Seeker, Span
 
-PLACE = ("topic", "partition", "offset")
 BEFORE_MAX = 20_000
 """Offsets before a delivery in which those before it in its channel are looked for."""
 NUMBERS = ("sequence", "incarnation", "group-version", "group-sequence", "timestamp", "destination")
@@ -201,7 +200,7 @@ class Lives:
         for span in self.seeker.behind(pipeline.events, record.timestamp):
             for each in self.seeker.newest_first(span):
                 event = object_in(each.value) or {}
-                is_named = tuple(event.get(name) for name in PLACE) == record.place
+                is_named = place_in(event) == record.place
                 if is_named or (wanted is not None and event.get("id") == wanted):
                     life.events.append(event)
                 elif event.get("event") == "gap" and each.key == channel and "label" in own:
