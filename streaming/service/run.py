@@ -154,7 +154,8 @@ class Service:
         for pipeline in pipelines:
             if not restarts.begin(pipeline):
                 return
-        begun = {each.name: each.state_partitions for each in pipelines if not each.ended}
+        started = [each for each in pipelines if each.state_partitions and not each.ended]
+        begun = {each.name: each.state_partitions for each in started}
         for line in cluster.misfits(begun) if begun else ():
             say(line)
         self.stopping.busy = True
