@@ -30,6 +30,12 @@ def stat(process):
         return []
 
 
+def core_seconds(process):
+    """What a process took of a core so far; 0 for one that is gone."""
+    fields = stat(process)
+    return (int(fields[11]) + int(fields[12])) / TICKS if fields else 0.0
+
+
 def kind_of(process):
     try:
         name = Path(f"/proc/{process}/comm").read_text().strip()
@@ -71,8 +77,8 @@ class Watch:
         now["all"] = sum(now.values())
         self.memory.update({kind: max(self.memory[kind], now[kind]) for kind in self.memory})
         for process in (*session_processes(session), *filter(None, [self._broker])):
-            if fields := stat(process):
-                self._last[process] = (int(fields[11]) + int(fields[12])) / TICKS
+            if seconds := core_seconds(process):
+                self._last[process] = seconds
                 self._kinds[process] = "broker" if process == self._broker else kind_of(process)
         spent = dict.fromkeys(("jvm", "python", "broker"), 0.0)
         for process, seconds in self._last.items():

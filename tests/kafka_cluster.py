@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.kafka.ports import HOST, free_port
 from tests.kafka_helpers import SECONDS_MAX
-from tests.proxies import until
+from tests.proxied import until
 
 REPLICAS = 3
 SETTINGS = {

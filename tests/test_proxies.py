@@ -7,7 +7,8 @@ from kafka.protocol.metadata import MetadataRequest
 
 from streaming.wire.brokers import Brokers
 from tests.kafka_helpers import Record, create_topics, produce, read_all
-from tests.proxies import Proxies, until
+from tests.proxied import until
+from tests.proxies import Proxies
 
 
 @pytest.fixture

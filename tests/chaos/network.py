@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from streaming.kafka.embedded import EmbeddedBroker
 from tests.chaos.fault import Fault
 from tests.kafka_cluster import KafkaCluster
-from tests.proxies import ANSWER
+from tests.proxied import ANSWER
 
 SECONDS = 20
 LONG_SECONDS = 75

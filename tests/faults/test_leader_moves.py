@@ -12,7 +12,8 @@ from streaming.sink import producer as own
 from streaming.sink.writer import PartitionWriter
 from tests.kafka_cluster import KafkaCluster
 from tests.kafka_helpers import read_all
-from tests.proxies import Proxies, until
+from tests.proxied import until
+from tests.proxies import Proxies
 
 pytestmark = pytest.mark.slow
 

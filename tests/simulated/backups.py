@@ -11,18 +11,13 @@ import random
 from functools import partial
 
 from tests.simulated import pipelines
+from tests.simulated.copies import back_up
 from tests.simulated.faults import FAULTS
 from tests.simulated.kinds import KINDS
-from tests.simulated.outages import (
-    OUTAGES,
-    UNNOTICED,
-    compacted,
-    made_again,
-    retention,
-    unclean_election,
-)
+from tests.simulated.outages import OUTAGES, UNNOTICED
 from tests.simulated.spark import REPEATS
 from tests.simulated.storage import TORN
+from tests.simulated.topic_outages import compacted, made_again, retention, unclean_election
 from tests.simulated.zombies import ZOMBIES
 
 FROM, TWO_FROM, UNTIL = 9_000_000, 9_250_000, 9_500_000
@@ -79,7 +74,7 @@ def put_back(history, rng):
         elif is_command:
             Copying(history, rng, made)
         else:
-            made(storage.backup())
+            made(back_up(storage))
 
     def made(restore):
         backups.append((restore, history.written.valid()))

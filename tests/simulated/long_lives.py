@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from streaming.sink.progress import BatchProgress
+from tests.simulated import copies
 from tests.simulated.outages import (
     UNNOTICED,
     clock_jump,
@@ -138,7 +139,7 @@ def copied(history, rng):
             return
         folder = f"{storage.folder}/copy"
         copy = Storage(history.world, folder, lockable=storage.lockable, synced=storage.synced)
-        storage.copy_to(copy)
+        copies.copy(storage, copy)
         pipeline = history.pipeline
 
         def moved(plan):

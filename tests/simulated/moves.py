@@ -33,7 +33,7 @@ from streaming.errors import JobFailed, SequencerError
 from streaming.service import offsets, rescale
 from streaming.service.move_checks import require_same
 from streaming.service.offsets import TransitCleaner
-from tests.simulated import ruled
+from tests.simulated import copies, ruled
 from tests.simulated.long_lives import copied
 from tests.simulated.outages import restore_backup, restored_and_accepted
 from tests.simulated.registry import Registry
@@ -184,7 +184,7 @@ class Mover(Process):
         storage.totals = {int(key): Totals(**each).to_json() for key, each in shards.items()}
         storage.written.clear()
         if after.folder:
-            storage.move_to(after.folder)
+            copies.move(storage, after.folder)
         self._tell(after)
         self.world.note(f"{self.name}: {after.shards} shards, {after.state_partitions} partitions")
 

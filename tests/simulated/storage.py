@@ -304,43 +304,6 @@ class Storage:
         self.written.clear()
         self.disk.cut_power(rng)
 
-    def backup(self):
-        """Copy all of it; what puts the copy back."""
-        copies = {
-            name: dict(getattr(self, name))
-            for name in ("named", "offsets", "commits", "state", "totals", "purged")
-        }
-        kept, noted, files = self.kept, self.noted, self.disk.files()
-
-        def restore():
-            for name, copy in copies.items():
-                setattr(self, name, dict(copy))
-            self.kept, self.noted = kept, noted
-            self.written.clear()
-            self.disk.put_back(files)
-
-        return restore
-
-    def move_to(self, folder):
-        """Go on in another folder, in which files of held records were written meanwhile."""
-        before, self.folder = self.disk, Path(folder)
-        self.disk = Disk(self.folder)
-        self.disk.contents = before.contents
-        self.disk.names = {
-            path: some for path, some in before.names.items() if path.is_relative_to(folder)
-        }
-
-    def copy_to(self, other):
-        """Make another one what this one is now."""
-        for name in ("named", "offsets", "commits", "state", "totals", "purged"):
-            setattr(other, name, dict(getattr(self, name)))
-        other.kept, other.noted, other.ever = self.kept, self.noted, [*self.ever]
-        other.named_states, other.retained = self.named_states, self.retained
-        for path, content in self.disk.files().items():
-            there = other.folder / path.relative_to(self.folder)
-            there.parent.mkdir(parents=True, exist_ok=True)
-            there.write_bytes(content)
-
     def _sync(self, *names):
         self._need_disk()
         if self.synced:

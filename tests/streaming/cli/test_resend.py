@@ -14,7 +14,7 @@ from streaming.config import load_config
 from streaming.crashes import RESEND_POINTS
 from streaming.errors import Fenced, KafkaUnavailable
 from streaming.resending import ledger, sending
-from streaming.resending.choice import Choice, Condition, Reject
+from streaming.resending.choice import Choice
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.proxies import Proxies
 from tests.service_helpers import called, called_json, channel_topics, write_config
@@ -262,16 +262,6 @@ def resending(place, config=None):
     return sending.Resending(config, "p", Choice.of(["late"], []), print)
 
 
-def test_kafka_that_goes_away_between_two_transactions_has_what_was_noted(monkeypatch):
-    def away(*_):
-        raise KafkaUnavailable("It does not answer.", "Nothing was read.", "Run it again.")
-
-    monkeypatch.setattr("streaming.kafka.topics.ends", away)
-    with pytest.raises(KafkaUnavailable) as failed:
-        ledger.wait_for(None, "rejects.resent", 7)
-    assert "What was sent before is noted" in failed.value.effect
-
-
 def test_what_cannot_be_sent_is_refused(place, broker, tmp_path):
     place.write(reject("elsewhere", 1))
     code, _, err = called("resend", place.config, "--reason", "late")
@@ -336,52 +326,3 @@ def test_the_table_tells_reasons_and_what_brings_them_back(place):
     place.write(reject(place.input, 3, "reset"))
     code, _, err = called("resend", place.config, "--reason", "reset")
     assert (code, "comes back" in err) == (0, False)  # its channel began again
-
-
-@pytest.mark.parametrize(
-    ("text", "holds"),
-    [
-        ("key = a'b", True),
-        ("key != a'b", False),
-        ("key='a'b'", True),
-        ("header('n') > 9", True),
-        ("header('n') = 10", True),
-        ("header('n') < 10", False),
-        ("header('other') = 10", False),
-        ("header('other') != 10", True),
-        ("header('other') > 1", False),
-        ("key > 1", False),
-        ("topic = t", True),
-        ("partition = 3", True),
-        ("offset <= 5", True),
-        ("timestamp >= 1970-01-01T00:00:01Z", True),
-        ("timestamp > 1000", False),
-        ("timestamp < 1970-01-01", False),
-    ],
-)
-def test_conditions(text, holds):
-    headers = (("n", b"7"), ("n", b"10"))
-    it = Reject("late", ("t", 3, 5), b"a'b", None, headers, 1000)
-    assert Condition.read(text).holds(it) is holds
-
-
-def test_headers_behind_those_of_every_reject_are_left_out_too():
-    from streaming.kafka.reading import Record
-    from streaming.resending.choice import Reject
-
-    def rejected(*more):
-        names = ("reject-reason", "reject-topic", "reject-partition", "reject-offset")
-        values = (b"too-large", b"in", b"1", b"7")
-        headers = (("own", b"1"), *zip(names, values, strict=True), *more)
-        return Record("rejects", 0, 3, 5, b"k", b"k", headers)
-
-    assert Reject.of(rejected(), "").headers == (("own", b"1"),)
-    said = Reject.of(rejected(("reject-detail", b"MESSAGE_TOO_LARGE")), "")
-    assert (said.headers, said.origin) == ((("own", b"1"),), ("in", 1, 7))
-    placed = Reject.of(rejected(("reject-after", b"9/4"), ("reject-gap", b"p:gap:k:9:0:5")), "")
-    assert (placed.headers, placed.after) == ((("own", b"1"),), b"9/4")
-    assert Condition.read("gap = p:gap:k:9:0:5").holds(placed)
-    assert Condition.read("after != '9/3'").holds(placed)
-    assert not Condition.read("gap = p:gap:k:9:0:5").holds(said)
-    cut = ("reject-detail", b"so; without its value (7 bytes), as the rejects' topic refuses that")
-    assert Reject.of(rejected(cut), "") is None

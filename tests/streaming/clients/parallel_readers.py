@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from streaming import OrderedConsumer
 from tests.kafka_helpers import Record
-from tests.proxies import until
+from tests.proxied import until
 
 __all__ = ["Handled", "Reader", "committed", "out", "until"]
 

@@ -11,7 +11,7 @@ from streaming.errors import ConfigError, KafkaRefused, KafkaUnavailable
 from streaming.kafka import limits, topics
 from streaming.kafka.ports import free_port
 from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
-from tests.proxies import until
+from tests.proxied import until
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
 """A Kafka that keeps the progress of partitions, for starts on checkpoints of any age."""
 
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 from streaming.errors import KafkaUnavailable
 from streaming.service import histories, standing
+from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import Decisions
 
 RULES = {"gap": "wait"}
@@ -14,6 +16,15 @@ LOGS = {
     "offsets/1": 'v1\n{}\n{"in":{"0":2}}',
     "commits/0": "v1\n{}",
 }
+
+
+def checkpoint_in(folder, logs=LOGS):
+    """The checkpoint of pipeline p with these logs of Spark's."""
+    for name, text in logs.items():
+        path = Path(folder, "p", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Checkpoint(str(folder), "p")
 
 
 class Producer:

@@ -6,10 +6,15 @@ import pytest
 
 from streaming.disciplines.plan import DELIVERY
 from streaming.service import histories, standing
-from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import PINNED, Decisions
 from streaming.sink.progress import BatchProgress
-from tests.streaming.service.kept_progress import LOGS, RULES, plan_of, with_producers
+from tests.streaming.service.kept_progress import (
+    LOGS,
+    RULES,
+    checkpoint_in,
+    plan_of,
+    with_producers,
+)
 
 BEFORE = {"events": "events", "service.name": "s", "pipeline": "p", DELIVERY: "exactly-once"}
 
@@ -17,11 +22,7 @@ BEFORE = {"events": "events", "service.name": "s", "pipeline": "p", DELIVERY: "e
 @pytest.fixture
 def checkpoint(tmp_path):
     """One in which batch 1 is done."""
-    for name, text in {**LOGS, "commits/1": "v1\n{}"}.items():
-        path = Path(tmp_path, "p", name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return Checkpoint(str(tmp_path), "p")
+    return checkpoint_in(tmp_path, {**LOGS, "commits/1": "v1\n{}"})
 
 
 @pytest.mark.parametrize("name", sorted({*standing.NAMES, DELIVERY}))
