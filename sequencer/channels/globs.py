@@ -19,14 +19,18 @@ ANY = {"*": ".*", "?": "."}
 
 def matches(keys: pa.Array, glob: str) -> NDArray[np.bool_]:
     """Return which keys (binary) match a glob; ValueError if it is not a valid glob."""
-    try:
-        found = pc.match_substring_regex(_texts(keys), pattern=_expression(glob))
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{glob!r} is no pattern: {error}") from None
+    found = _found(_texts(keys), glob)
     whole: NDArray[np.bool_] = pc.fill_null(found, pa.scalar(value=False)).to_numpy(
         zero_copy_only=False
     )
     return whole
+
+
+def _found(texts: pa.Array, glob: str) -> pa.Array:
+    try:
+        return pc.match_substring_regex(texts, pattern=_expression(glob))
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{glob!r} is no pattern: {error}") from None
 
 
 def _texts(keys: pa.Array) -> pa.Array:
@@ -68,3 +72,12 @@ def first_match(keys: pa.Array, globs: tuple[str, ...]) -> NDArray[np.int64]:
     for number, glob in reversed([*enumerate(globs, 1)]) if len(keys) else ():
         found[matches(keys, glob)] = number
     return found
+
+
+def first_match_of(key: bytes, globs: tuple[str, ...]) -> int:
+    """Return the same for one key, without pandas, which Arrow imports for scalars and numpy."""
+    ends = np.array([0, len(key)], np.int32)
+    one = pa.BinaryArray.from_buffers(pa.binary(), 1, [None, *map(pa.py_buffer, (ends, key))])
+    texts = _texts(one)
+    is_match = [_found(texts, glob)[0].as_py() for glob in globs]  # each has to be valid
+    return is_match.index(True) + 1 if True in is_match else 0

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sequencer.channels.delays import Int64s, Quantile
-from sequencer.channels.globs import first_match
+from sequencer.channels.globs import first_match, first_match_of
 from sequencer.labels import Labels
 
 HELD_MAX = 1_000_000
@@ -177,7 +177,7 @@ class Rules:
         if len(self.others) > RULES_MAX or any(rules.others for _, rules in self.others):
             raise ValueError(f"others: at most {RULES_MAX} rules, which have no others")
         if self.globs:
-            first_match(pa.array([b""]), self.globs)
+            first_match_of(b"", self.globs)
 
     @property
     def search(self) -> int:

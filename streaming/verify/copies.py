@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from streaming.arrow.partitioner import partitions_of
+from streaming.arrow.partitioner import partition_of
 from streaming.verify import origins
 from streaming.verify.origins import content_of, read_origin, text_of
 from streaming.verify.records import Record
@@ -30,10 +27,7 @@ def home_first(spans: list[Span], key: bytes | None) -> list[Span]:
     """Spans of all partitions of a topic; first the one where records of a key usually are."""
     if key is None or not spans:
         return spans
-    # Arrow looks for pandas where it is given Python's values, which takes a third of a second.
-    ends = np.array([0, len(key)], dtype=np.int32)
-    keys = pa.Array.from_buffers(pa.binary(), 1, [None, *map(pa.py_buffer, (ends, key))])
-    (home,) = partitions_of(keys, len(spans))
+    home = partition_of(key, len(spans))
     return sorted(spans, key=lambda span: span.partition != home)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-import pyarrow as pa
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -18,7 +17,7 @@ from pydantic import (
 )
 
 from sequencer.channels.delays import Quantile
-from sequencer.channels.globs import first_match, matches
+from sequencer.channels.globs import first_match_of
 from sequencer.channels.rules import (
     CUSTOM_WINDOW_DEFAULT,
     CUSTOM_WINDOW_MAX,
@@ -119,7 +118,7 @@ class ChannelRule(Table):
     @field_validator("channel")
     @classmethod
     def _glob(cls, value: str) -> str:
-        matches(pa.array([b""]), value)
+        first_match_of(b"", (value,))
         return value
 
 
@@ -245,7 +244,7 @@ class ChannelPipeline(ByChannel):
     def drops(self, channel: bytes) -> bool:
         """Return whether duplicates of a channel are dropped, by its rule or the pipeline's."""
         globs = tuple(rule.channel for rule in self.rules)
-        number = int(first_match(pa.array([channel], pa.binary()), globs)[0])
+        number = first_match_of(channel, globs)
         own = self.rules[number - 1].duplicates if number else None
         return (own or self.duplicates) == "drop"
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sequencer.channels import Full, Rules, Skip
-from sequencer.channels.globs import matches
+from sequencer.channels.globs import first_match, first_match_of, matches
 from sequencer.labels import LinearLabels
 from tests.seeds import examples
 from tests.sequencer.channels.histories import (
@@ -108,3 +108,13 @@ def test_globs_agree_with_fnmatch(glob, texts):
     except ValueError:
         return  # such as [b-a], which fnmatch takes for one that matches nothing
     assert found == [fnmatchcase(text, glob) for text in texts]
+    assert found == [first_match_of(text.encode(), (glob,)) == 1 for text in texts]
+
+
+def test_the_rule_of_one_channel_is_the_first_that_matches():
+    globs = ("vip.a", "vip.*", "*")
+    keys = [b"vip.a", b"vip.b", b"", b"\xff"]
+    assert [first_match_of(key, globs) for key in keys] == [1, 2, 3, 0]
+    assert first_match(pa.array(keys), globs).tolist() == [1, 2, 3, 0]
+    with pytest.raises(ValueError, match="is no pattern"):
+        first_match_of(b"", ("*", "[z-a]"))

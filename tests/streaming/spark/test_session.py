@@ -79,8 +79,11 @@ def test_what_the_jvm_is_told_is_known_before_pandas_is_imported():
         "kafka = {'bootstrap_servers': 'b:1'}\n"
         "service = {'name': 's', 'checkpoint': '/tmp/c'}\n"
         "pipelines = {each: {'discipline': each} for each in ('channel', 'multicast', 'label')}\n"
+        "pipelines['channel']['rules'] = [{'channel': 'vip.*', 'duplicates': 'drop'}]\n"
         "tables = {'service': service, 'kafka': kafka, 'pipelines': pipelines}\n"
-        "jvm_settings(parse_config(tables, {}, 'c.toml'))\n"
+        "config = parse_config(tables, {}, 'c.toml')\n"
+        "jvm_settings(config)\n"
+        "assert config.pipelines['channel'].drops(b'vip.a')\n"
         "sys.exit('pandas' in sys.modules or 'pyspark.sql' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
