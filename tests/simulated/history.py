@@ -318,7 +318,7 @@ class History:
         if self.world.now < self.heal_at:
             self.world.at(self.heal_at - self.world.now, self._heal)
             return
-        self.healed = True
+        self.healed, self.world.drains = True, self.seed >= SHORT_FROM
         self.kafka.faults.clear()
         self.kafka.denied.clear()
         self.kafka.narrowed.clear()

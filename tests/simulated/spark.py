@@ -249,6 +249,8 @@ class Driver(Process):
         while True:
             if batch not in storage.offsets:
                 wait(TRIGGER_SECONDS)
+                if self.world.drains:
+                    reader.reading = reader.reading._replace(limits=Limits())
                 end = reader.latest(start)
                 is_tick = self.world.now - idle_since >= TICK_SECONDS or batch < wakes_until
                 if end == start and not is_tick and storage.due_ms() >= self._now_ms():

@@ -36,7 +36,12 @@ class Dead(GreenletExit):
 
 
 class World:
-    """The clock (s), what happens next, and the processes; ``rng`` decides all that is open."""
+    """The clock (s), what happens next, and the processes; ``rng`` decides all that is open.
+
+    ``drains``: no fault comes any more, and batches read all that there is.
+    """
+
+    drains = False
 
     def __init__(self, seed):
         self.rng = random.Random(seed)
