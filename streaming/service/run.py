@@ -156,7 +156,9 @@ class Service:
                 return
         started = [each for each in pipelines if each.state_partitions and not each.ended]
         begun = {each.name: each.state_partitions for each in started}
-        for line in cluster.misfits(begun) if begun else ():
+        service = self.config.service
+        asked = service.state_partitions and state_partitions(self.config, service.state_partitions)
+        for line in cluster.misfits(begun, asked) if begun else ():
             say(line)
         self.stopping.busy = True
         say(

@@ -101,9 +101,9 @@ class Cluster:
         """Return the number of cores of the present executors."""
         return executor_cores(self.context)
 
-    def misfits(self, partitions: Mapping[str, int]) -> list[str]:
+    def misfits(self, partitions: Mapping[str, int], asked: int | None) -> list[str]:
         """See :func:`misfits`."""
-        return misfits(self.context.defaultParallelism, partitions)
+        return misfits(self.context.defaultParallelism, partitions, asked)
 
     def wait_for_cores(self, stopping: Stopping) -> bool:
         """Wait for all the wanted cores, or after a while for some; False on a stop."""
@@ -160,8 +160,11 @@ class Cluster:
         )
 
 
-def misfits(cores: int, partitions: Mapping[str, int]) -> list[str]:
-    """Return warnings, one line each, if cores and state partitions (by pipeline) do not fit."""
+def misfits(cores: int, partitions: Mapping[str, int], asked: int | None = None) -> list[str]:
+    """Return warnings, one line each, if cores and state partitions (by pipeline) do not fit.
+
+    Or if the partitions are not those that the configuration asks for.
+    """
     remedy = "`sequencer rescale` changes that"
     cores_here = count(cores, "core")
     warnings = []
@@ -176,6 +179,12 @@ def misfits(cores: int, partitions: Mapping[str, int]) -> list[str]:
         f"in every batch; {remedy}"
         for name, number in partitions.items()
         if number > CROWDED * cores
+    ]
+    warnings += [
+        f"{name}: the configuration asks for {count(asked, 'state partition')}; the checkpoint has "
+        f"{number}, which it keeps; {remedy}"
+        for name, number in partitions.items()
+        if asked and asked != number
     ]
     return warnings
 

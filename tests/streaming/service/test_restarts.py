@@ -127,7 +127,7 @@ def running(kafka, bad=None, *, once=False):
     )
     a, b = Query("a"), Query("b")
     a.bad = bad
-    cluster = SimpleNamespace(misfits=lambda _: [], watch=lambda: None)
+    cluster = SimpleNamespace(misfits=lambda *_: [], watch=lambda: None)
     made = SimpleNamespace(a=a, b=b, kafka=kafka, failed=None, health=service.health)
     service.pipelines.extend([a, b])
 

@@ -155,6 +155,11 @@ def test_cores_and_state_partitions_that_do_not_fit():
     assert "p: 5 state partitions for 1 core" in many
     assert "sequencer rescale" in few
     assert "sequencer rescale" in many
+    assert not cluster.misfits(2, {"p": 2}, 2)
+    (kept,) = cluster.misfits(2, {"p": 2, "q": 4}, 4)
+    assert kept.startswith(
+        "p: the configuration asks for 4 state partitions; the checkpoint has 2,"
+    )
 
 
 def test_batches_that_follow_each_other_quickly_on_an_object_store():
