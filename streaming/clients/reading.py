@@ -291,6 +291,9 @@ class OrderedConsumer(Generic[D]):
             self._completeness.close()
 
     def _require_own_polls(self) -> None:
+        if self._is_closed:
+            what, effect = "This reader is closed.", "Nothing was read or committed."
+            raise ConfigError(what, effect, "Make a new one.")
         if self._parallel is not None:
             raise ConfigError(
                 "This reader works in parallel.",

@@ -65,6 +65,15 @@ def test_nothing_is_sent_after_the_end():
         producer.send("k", b"v")
 
 
+@pytest.mark.parametrize("call", [lambda reader: reader.poll(0), lambda reader: reader.commit()])
+def test_nothing_is_read_after_the_end(call):
+    with OrderedConsumer(NOBODY, ["t"], group="g") as reader:
+        pass
+    with pytest.raises(ConfigError, match=r"is closed. Nothing was read or committed. Make a new"):
+        call(reader)
+    reader.close()
+
+
 class Kept(LabelledProducer):
     """One that keeps messages, and whose requests nobody makes."""
 
