@@ -11,6 +11,8 @@ from streaming.settings.table import Number, Table
 from streaming.settings.values import Duration, Name, PositiveDuration, Printable, Span, Text
 
 SHARDS_MAX = 1024
+HOST = re.compile(r"\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+")
+"""A name or an address, of IPv6 in brackets."""
 REGISTRY = re.compile(r"https?://[^\s/@?#,]+(/[^\s@?#,]*)?")
 
 
@@ -40,8 +42,9 @@ class Service(Table):
     @field_validator("metrics")
     @classmethod
     def _address(cls, value: str) -> str:
-        matched = re.fullmatch(r"[^\s:/]+:([0-9]{1,5})", value)
-        if value and (matched is None or int(matched.group(1)) >= 2**16):
+        host, _, port = value.rpartition(":")
+        is_port = re.fullmatch("[0-9]{1,5}", port) and int(port) < 2**16
+        if value and not (HOST.fullmatch(host) and is_port):
             raise ValueError(f'{value!r} is not an address; write host:port, "127.0.0.1:9404"')
         return value
 
@@ -71,8 +74,7 @@ class Kafka(Table):
         addresses = [address.strip() for address in value.split(",")]
         for address in addresses:
             host, _, port = address.rpartition(":")
-            bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-            if not re.fullmatch(r"[^\s:/\[\]]+" if bare == host else r"[0-9A-Fa-f:.%\w]+", bare):
+            if not HOST.fullmatch(host):
                 raise ValueError(
                     f'{address!r} is not an address; write host:port, "localhost:9092"'
                 )

@@ -35,7 +35,7 @@ def served(config: Config, health: Health, stopping: threading.Event) -> Iterato
     }
     with ExitStack() as stack:
         try:
-            used = stack.enter_context(serving(host, int(port), pages))
+            used = stack.enter_context(serving(host.strip("[]"), int(port), pages))
         except OSError as error:
             raise ConfigError(
                 f"service.metrics: {config.service.metrics} cannot be used: {error.strerror}.",

@@ -31,13 +31,22 @@ def port(stopping):
         yield used
 
 
-def asked(port, path, method="GET"):
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+def asked(port, path, method="GET", host="127.0.0.1"):
+    client = http.client.HTTPConnection(host, port, timeout=30)
     client.request(method, path)
     answer = client.getresponse()
     body = answer.read().decode()
     client.close()
     return answer.status, body
+
+
+@pytest.mark.parametrize("host", ["::1", "127.0.0.1"])
+def test_one_address_for_ipv4_and_ipv6(stopping, host):
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    config = parse_config({**TABLES, "service": {"metrics": "[::]:0"}}, {}, "test")
+    with served(config, Health(config, []), stopping) as used:
+        assert asked(used, "/healthz", host=host) == (200, "alive\n")
 
 
 def test_clients_that_say_nothing_stop_nobody(port):
