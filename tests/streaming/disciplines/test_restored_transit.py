@@ -11,6 +11,9 @@ from streaming.disciplines.groups.network.core import NetworkOperator
 from streaming.disciplines.groups.network.route import first_ingress, route
 from streaming.disciplines.groups.plan import NetworkPlan
 from streaming.errors import CheckpointBehind
+from streaming.service import histories
+from streaming.service.checkpoint import Checkpoint
+from streaming.service.decisions import Decisions
 from tests.seeds import seeds
 from tests.streaming.disciplines.multicast.floors import floor_for
 from tests.streaming.exchange_harness import Floor, exchange_plan, given_topics
@@ -129,3 +132,23 @@ def test_at_least_once_an_older_checkpoint_is_found_by_what_is_in_transit(made, 
     floor.run()
     missing = delivered(undisturbed.topics.all("out")) - delivered(floor.topics.all("out"))
     assert not missing
+
+
+@pytest.mark.parametrize("seed", seeds(2, 60))
+@pytest.mark.parametrize("made", [network, clock, counter])
+@pytest.mark.parametrize("is_cleaned", [True, False], ids=["what was read is gone", "all is there"])
+def test_what_another_checkpoint_left_in_transit_is_passed_over(made, seed, is_cleaned, tmp_path):
+    rng, undisturbed, floor = random.Random(seed), made(seed), made(seed)
+    undisturbed.run()
+    left = written(floor, rng.randrange(1, 6))
+    is_transit = {place: is_cleaned and place[0] == "transit" for place in floor.read}
+    floor.read = {place: at for place, at in floor.read.items() if is_transit[place]}
+    floor.states, floor.batches = {}, 0
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    for _ in range(2):  # the first one ends before it plans anything
+        histories.settle(floor.plan, checkpoint, print, accept_repeats=False)
+    begun = tuple(map(tuple, Decisions(checkpoint).renewals))
+    floor.plan = floor.operator.plan = replace(floor.operator.plan, renewals=begun)
+    floor.run()
+    own = [each for each in floor.topics.all("out") if each not in left]
+    assert delivered(own) == delivered(undisturbed.topics.all("out"))
