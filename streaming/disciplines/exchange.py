@@ -225,7 +225,7 @@ def exchange(
     """
     making = partial(spread_rows, plan=plan, route=route)
     tasks = plan.state_partitions
-    transit = source.packs((plan.transit,), plan.reads, making, tasks, limited=False)
+    transit = source.packs((plan.transit,), plan.reads, making, tasks, own=True)
     return (
         source.packs((*plan.inputs, plan.commands), plan.reads, making, tasks)
         .frame.unionByName(transit.frame)
