@@ -138,7 +138,7 @@ class Links:
                     f"Chunk {expected} from shard {source} is missing in the transit topic.",
                     "Nothing was written.",
                     "Somebody deleted records there, or wrote to it; start with a new checkpoint "
-                    "folder and new topics.",
+                    "folder: all input is then read again, and delivered under new incarnations.",
                 )
             if number == expected:
                 self.taken[source] = number + 1
