@@ -23,8 +23,8 @@ SAID_FORMAT = 5
 _FORMAT = struct.Struct(">H")
 _ENVELOPE = struct.Struct(">HIQQQI")
 """The format, the sending shard, the chunk's number; since when (ms) its history goes on with new
-incarnations, its batch, and `_RUN_BITS` of its run (each knows more of what Kafka refuses) behind
-those of its checkpoint, where runs count: a moved state begins with batch 0 again."""
+incarnations, its batch (where a state is moved, batches are counted on), and `_RUN_BITS` of its run
+(each knows more of what Kafka refuses) behind those of its checkpoint, where runs count."""
 _RUN_BITS = 16
 DIGEST_BYTES = 8
 
@@ -112,11 +112,6 @@ class Links:
         arrived: dict[int, list[tuple[int, bytes]]] = {CHUNK_FORMAT: [], SAID_FORMAT: []}
         last_runs = _last_runs(values)
         self.withdrawn = 0
-        self.newest = {
-            source: each
-            for source, each in self.newest.items()
-            if each.checkpoint != self.checkpoint or each.batch < self.batch  # another's name
-        }
         for value in values:
             form, source, number, since_ms, batch, run = _ENVELOPE.unpack_from(value)
             is_last = run == last_runs[source, since_ms, batch, run >> _RUN_BITS]
@@ -124,9 +119,9 @@ class Links:
                 continue
             if run >> _RUN_BITS == self.checkpoint > 0 and batch >= self.batch:
                 raise CheckpointBehind(
-                    f"The checkpoint is older than its output: shard {source} sent a message of "
-                    f"batch {batch} to another shard, and the checkpoint is at batch {self.batch}. "
-                    "It was restored from a backup, or lost its end with the power.",
+                    f"The checkpoint is older than its output: shard {source} sent another shard "
+                    "a message in a batch that is not in the checkpoint, which was restored from a "
+                    "backup, or lost its end with the power.",
                     "What is written of this batch stays; it is not finished.",
                     "Restore the newest checkpoint that there is. If this is it, start with "
                     "--accept-repeats: what the lost batches read is read again, and delivered "

@@ -151,15 +151,6 @@ def test_a_batch_that_was_begun_exactly_once_is_taken_once_at_least_once():
     assert more == {CHUNK_FORMAT: [], SAID_FORMAT: [(0, b"report")]}
 
 
-def test_a_moved_state_whose_name_gives_the_same_number_takes_what_comes():
-    """Its batches begin anew; the names of checkpoints are many, and their numbers few."""
-    sender, reader = Links(checkpoint=7, batch=50), Links(checkpoint=7, batch=51)
-    reader.take([sender.seal(0, 1, b"a")])
-    sender, reader = (after(each, checkpoint=7, batch=1) for each in (sender, reader))
-    reader.batch = 2
-    assert reader.take([sender.seal(0, 1, b"b")])[CHUNK_FORMAT] == [(0, b"b")]
-
-
 def test_a_message_of_a_batch_that_is_still_to_come_shows_that_the_checkpoint_is_older():
     sender, reader = Links(checkpoint=7, batch=6), Links(checkpoint=7, batch=6)
     values = [sender.seal(0, 1, b"m")]

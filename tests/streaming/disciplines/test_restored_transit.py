@@ -152,3 +152,40 @@ def test_what_another_checkpoint_left_in_transit_is_passed_over(made, seed, is_c
     floor.run()
     own = [each for each in floor.topics.all("out") if each not in left]
     assert delivered(own) == delivered(undisturbed.topics.all("out"))
+
+
+def move(floor):
+    """Move the state to a new checkpoint of as many shards; its batches begin with 1."""
+    before = floor.operator.plan.batches_before + floor.batches - 1
+    floor.plan = floor.operator.plan = replace(floor.operator.plan, batches_before=before)
+    floor.batches = 1
+
+
+@pytest.mark.parametrize("seed", seeds(2, 60))
+@pytest.mark.parametrize("made", [network, clock, counter])
+def test_repeats_accepted_behind_a_move_lose_nothing_that_was_in_transit(made, seed):
+    undisturbed, floor = made(seed), made(seed)
+    undisturbed.run()
+    written(floor, 5)
+    move(floor)
+    renewed = ((floor.now_ms, floor.operator.plan.batches_before + 1),)
+    floor.plan = floor.operator.plan = replace(floor.operator.plan, renewals=renewed)
+    floor.run()
+    assert delivered(floor.topics.all("out")) == delivered(undisturbed.topics.all("out"))
+
+
+@pytest.mark.parametrize("seed", seeds(2, 60))
+@pytest.mark.parametrize("made", [network, clock, counter])
+def test_a_backup_from_before_a_move_passes_over_what_came_behind_it(made, seed):
+    rng, undisturbed, floor = random.Random(seed), made(seed), made(seed)
+    undisturbed.run()
+    written(floor, rng.randrange(1, 6))
+    kept, plan = (floor.read.copy(), deepcopy(floor.states), floor.batches), floor.operator.plan
+    lost = written(floor, rng.randrange(1, 4))
+    move(floor)
+    lost += written(floor, rng.randrange(1, 4))
+    floor.operator.plan = plan
+    put_back(floor, kept, [])
+    floor.run()
+    own = [each for each in floor.topics.all("out") if each not in lost]
+    assert delivered(own) == delivered(undisturbed.topics.all("out"))
