@@ -106,7 +106,8 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         links, _, text = row.core.partition("\n")
         core = super().take(key, row._replace(core=text))
         core.links, core.inquiries = _read_links(links)
-        core.links.renewals, core.links.batch = self.plan.renewals, self.context.batch
+        core.links.renewals = self.plan.renewals
+        core.links.batch = self.plan.batches_before + self.context.batch
         if self.plan.delivery == "at-least-once":
             core.links.checkpoint = Links.number_of(self.context.query)
             core.links.run = len(self.refused.runs)
@@ -225,7 +226,7 @@ def exchange(
     """
     making = partial(spread_rows, plan=plan, route=route)
     tasks = plan.state_partitions
-    transit = source.packs((plan.transit,), plan.reads, making, tasks, limited=False)
+    transit = source.packs((plan.transit,), plan.reads, making, tasks, own=True)
     return (
         source.packs((*plan.inputs, plan.commands), plan.reads, making, tasks)
         .frame.unionByName(transit.frame)

@@ -2,7 +2,8 @@
 
 Chunks carry their link's numbers, so that a repeated one (delivery = "at-least-once") is known, and
 the history and the batch that they are of: where a checkpoint was older than its output and went on
-all the same, what its lost batches sent is still on its way, and is passed over.
+all the same, what its lost batches sent is still on its way, and is passed over. At-least-once
+nothing else shows that a checkpoint is older.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
-from streaming.errors import InputLost, StateFormatError
+from streaming.errors import CheckpointBehind, InputLost, StateFormatError
 
 CHUNK_FORMAT = 4
 SAID_FORMAT = 5
@@ -22,8 +23,8 @@ SAID_FORMAT = 5
 _FORMAT = struct.Struct(">H")
 _ENVELOPE = struct.Struct(">HIQQQI")
 """The format, the sending shard, the chunk's number; since when (ms) its history goes on with new
-incarnations, its batch, and `_RUN_BITS` of its run (each knows more of what Kafka refuses) behind
-those of its checkpoint, where runs count: a moved state begins with batch 0 again."""
+incarnations, its batch (where a state is moved, batches are counted on), and `_RUN_BITS` of its run
+(each knows more of what Kafka refuses) behind those of its checkpoint, where runs count."""
 _RUN_BITS = 16
 DIGEST_BYTES = 8
 
@@ -78,9 +79,7 @@ class Links:
     def to_json(self, inquiries: Sequence[Any] = ()) -> str:
         """Equal links give equal text; ``inquiries`` stand in it, too, if there are any."""
         newest = [[source, *astuple(each)] for source, each in sorted(self.newest.items())]
-        more = (
-            [inquiries, newest] if newest and self.checkpoint else [inquiries] if inquiries else []
-        )
+        more = [inquiries, newest] if newest else [inquiries] if inquiries else []
         return json.dumps([sorted(self.sent.items()), sorted(self.taken.items()), *more])
 
     @classmethod
@@ -106,7 +105,10 @@ class Links:
         return _ENVELOPE.pack(form, shard, number, since_ms, self.batch, run) + chunk
 
     def take(self, values: Sequence[bytes]) -> dict[int, list[tuple[int, bytes]]]:
-        """Return senders and chunks, without repeats, by format. InputLost if one is missing."""
+        """Return senders and chunks, without repeats, by format.
+
+        InputLost if one is missing, CheckpointBehind if one is of a batch that is still to come.
+        """
         arrived: dict[int, list[tuple[int, bytes]]] = {CHUNK_FORMAT: [], SAID_FORMAT: []}
         last_runs = _last_runs(values)
         self.withdrawn = 0
@@ -115,13 +117,23 @@ class Links:
             is_last = run == last_runs[source, since_ms, batch, run >> _RUN_BITS]
             if self._is_lost(since_ms, batch) or not is_last:
                 continue
+            if run >> _RUN_BITS == self.checkpoint > 0 and batch >= self.batch:
+                raise CheckpointBehind(
+                    f"The checkpoint is older than its output: shard {source} sent another shard "
+                    "a message in a batch that is not in the checkpoint, which was restored from a "
+                    "backup, or lost its end with the power.",
+                    "What is written of this batch stays; it is not finished.",
+                    "Restore the newest checkpoint that there is. If this is it, start with "
+                    "--accept-repeats: what the lost batches read is read again, and delivered "
+                    "once more (docs/backup.md).",
+                )
             expected = self._expected(source, number, batch, run)
             if number > expected:
                 raise InputLost(
                     f"Chunk {expected} from shard {source} is missing in the transit topic.",
                     "Nothing was written.",
                     "Somebody deleted records there, or wrote to it; start with a new checkpoint "
-                    "folder and new topics.",
+                    "folder: all input is then read again, and delivered under new incarnations.",
                 )
             if number == expected:
                 self.taken[source] = number + 1
@@ -139,7 +151,8 @@ class Links:
         """Return the number of the next chunk, now that one of a batch's run comes."""
         expected, newest = self.taken.get(source, 0), self.newest.get(source)
         checkpoint, run = divmod(run, 1 << _RUN_BITS)
-        if not self.checkpoint or not checkpoint:  # exactly once, now or when it was written
+        if not checkpoint:  # it was written exactly once
+            self.newest.pop(source, None)
             return expected
         if newest is not None and newest.checkpoint == checkpoint:
             if (batch, run) < (newest.batch, newest.run):
@@ -147,6 +160,7 @@ class Links:
             if batch == newest.batch and run > newest.run:
                 self.withdrawn += max(expected - newest.chunks, 0)
                 newest.run = run
+                self.taken[source] = newest.first
                 return newest.first
             if batch == newest.batch:
                 return expected

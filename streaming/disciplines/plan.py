@@ -49,6 +49,7 @@ class Plan:
     ``part_bytes_max``: a transaction of the sink's takes about so much.
     ``renewals``: when all keys got a new incarnation, and the first batch after that, as the
     checkpoint was older than its output; decided by the driver (`streaming.service.histories`).
+    ``batches_before``: how many there were before the state was moved, which these count, too.
     """
 
     discipline: ClassVar[str]
@@ -80,6 +81,7 @@ class Plan:
     part_records_max: int = 1_000_000
     part_bytes_max: int = 64 * 2**20
     renewals: tuple[tuple[int, int], ...] = ()
+    batches_before: int = 0
     producer: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
 
     @property
@@ -121,7 +123,9 @@ class Plan:
         headers = Headers(values["header_prefix"])
         decided = {name: values[name] for name in self.decided}
         renewals = tuple((at_ms, batch) for at_ms, batch in values.get("renewals", self.renewals))
-        return replace(self, headers=headers, renewals=renewals, **decided)
+        before = values.get("batches_before", self.batches_before)
+        own = {"headers": headers, "renewals": renewals, "batches_before": before}
+        return replace(self, **own, **decided)
 
     def delivers_to(self, topic: str) -> bool:
         """Return whether what is written to a topic are deliveries."""

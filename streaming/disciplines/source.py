@@ -57,6 +57,7 @@ class Reading(NamedTuple):
     ``topics`` with their numbers; ``making`` makes rows of the DDL ``rows`` of records of
     ``schema``; in ``tasks`` at most; ``limits`` are a batch's. ``keys``: those of the shards that
     can read for themselves (`Packs`), as `state_keys.shard_keys` has them for the partitions.
+    ``own``: whether only the query itself writes these topics; a new one begins at their ends.
     """
 
     topics: Mapping[str, int]
@@ -66,6 +67,7 @@ class Reading(NamedTuple):
     tasks: int
     limits: Limits
     keys: Sequence[int] = ()
+    own: bool = False
 
 
 Read: TypeAlias = "Callable[[bytes], Iterator[pa.RecordBatch]]"
@@ -106,16 +108,17 @@ class Source:
         making: Pack,
         tasks: int,
         *,
-        limited: bool = True,
+        own: bool = False,
         keys: Sequence[int] = (),
     ) -> Packs:
         """What ``making`` makes of the topics' records (PACKED), in this many tasks at most.
 
-        A topic travels as its number in ``reads``. ``keys``: see `Reading`.
+        A topic travels as its number in ``reads``. ``own``, ``keys``: see `Reading`; what is the
+        query's own is read without a limit.
         """
         numbers = {topic: reads.index(topic) for topic in topics}
-        limits = self.limits if limited else Limits()
-        reading = Reading(numbers, RECORD, making, PACKED, tasks, limits, keys)
+        limits = Limits() if own else self.limits
+        reading = Reading(numbers, RECORD, making, PACKED, tasks, limits, keys, own)
         return Packs(self.frame(reading), self.read(reading))
 
     def rows(self, reads: Sequence[str], tasks: int) -> DataFrame:

@@ -83,8 +83,10 @@ class Decisions:
     packed, by their ids (`streaming.service.schemas`); written with the next findings. ``peak_ms``:
     the largest time of a batch behind which the clock was set back, 0 for none: shards stay there.
     ``pauses``: times in which nothing was read (`Rules.pauses`), standing as renewals are.
-    ``before``: the query from which the state was moved here. ``hold``: called before findings are
-    written; raises where another copy has taken the checkpoint, whose decisions they would replace.
+    ``before``: the query from which the state was moved here; ``batches_before``: how many batches
+    there were until then, behind which those of ``renewals`` are counted. ``hold``: called before
+    findings are written; raises where another copy has taken the checkpoint, whose decisions they
+    would replace.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Decisions:
         self.peak_ms: int = kept.get("peak_ms", 0)
         self.pauses: list[tuple[int, int]] = [tuple(each) for each in self.last().get("pauses", [])]
         self.before: str = kept.get("before", "")
+        self.batches_before: int = kept.get("batches_before", 0)
         self._read: dict[int, bytes] = {}
         self._is_running = False
 
@@ -123,7 +126,8 @@ class Decisions:
         an earlier renewal held for may have begun a millisecond after that.)
         """
         earlier = [self.peak_ms, *(at_ms + 1 for at_ms, _ in self.renewals)]
-        self.renewals.append((max(now_ms, self.checkpoint.newest_ms(), *earlier) + 1, batch))
+        at_ms = max(now_ms, self.checkpoint.newest_ms(), *earlier) + 1
+        self.renewals.append((at_ms, self.batches_before + batch))
         if known := self._until(self.planned) or self.entries:
             self.entries = [(max(self.planned, known[-1][0]), self._renewed(known[-1][1]))]
         self._write()
@@ -242,10 +246,13 @@ class Decisions:
             values["peak_ms"] = self.peak_ms
         if self.before:
             values["before"] = self.before
+        if self.batches_before:
+            values["batches_before"] = self.batches_before
         self.checkpoint.write_decisions(values)
         self._kept = json.loads(json.dumps(values))
 
     def _renewed(self, values: Values) -> Values:
         renewals = {"renewals": [[*each] for each in self.renewals]} if self.renewals else {}
         pauses = {"pauses": [[*each] for each in self.pauses]} if self.pauses else {}
-        return {**values, **renewals, **pauses}
+        before = {"batches_before": self.batches_before} if self.batches_before else {}
+        return {**values, **renewals, **pauses, **before}

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from streaming.disciplines.plan import DELIVERY, Plan
+from streaming.disciplines.plan import DELIVERY, ExchangePlan, Plan
 from streaming.errors import Fenced, InputLost
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import CHANGED, PINNED, Decisions
@@ -103,6 +103,7 @@ def settle(
         hold()
         query = checkpoint.query()  # another copy may have begun it meanwhile
     if not query:
+        _begin_history(plan, checkpoint)
         return set()
     options = Options(repeats=accept_repeats, lost_input=accept_lost_input)
     if any(options):
@@ -130,6 +131,14 @@ def settle(
         checkpoint.forget_planned()
     _rename_progress(plan, checkpoint, query)
     return standing.remembered
+
+
+def _begin_history(plan: Plan, checkpoint: Checkpoint) -> None:
+    """Have a new checkpoint pass over what others left in transit between their shards."""
+    if isinstance(plan, ExchangePlan):
+        decisions = Decisions(checkpoint)
+        decisions.renewals = decisions.renewals[-1:]  # of a start that planned nothing
+        decisions.renew(round(time.time() * 1000), 0)
 
 
 def _rename_progress(plan: Plan, checkpoint: Checkpoint, query: str) -> None:

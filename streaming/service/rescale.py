@@ -332,10 +332,12 @@ def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
         )
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     new.write_waiting(moved.waiting)
-    # Of renewals the batches are the old query's, as is what may still be in transit of those
-    # before them. Keys stay in the partitions that they have.
+    # What may still be in transit names the old query's batches, and so do renewals: they are
+    # counted on. Keys stay in the partitions that they have.
     kept = Decisions(old)
     standing = [(0, kept.last())] if kept.last() else []
-    moved_on = {"renewals": kept.renewals, "peak_ms": kept.peak_ms, "before": old.query()}
+    count = kept.batches_before + old.done()
+    moved_on = {"renewals": kept.renewals, "peak_ms": kept.peak_ms, "batches_before": count}
+    moved_on["before"] = old.query()
     new.write_decisions({"standing": standing, **moved_on})
     new.write_status({**status, "query": new.query(), "batch": 0, "at": at, "shards": shards})

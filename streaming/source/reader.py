@@ -117,13 +117,13 @@ class KafkaReader:
         self._first: Position = {}
 
     def first(self) -> Position:
-        """Each partition's first record.
+        """Each partition's first record; the end of what is the query's own.
 
         A first batch that is repeated asks again, when some may have been deleted; so its end says
         where it began.
         """
         with self._errors():
-            self._first = self._watch.first()
+            self._first = self._watch.last() if self.reading.own else self._watch.first()
         return self._first
 
     def latest(self, start: Position) -> Position:

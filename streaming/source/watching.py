@@ -36,6 +36,10 @@ class TopicWatch:
         """Return where the topics begin."""
         return self._position(self._bounds(EARLIEST))
 
+    def last(self) -> Position:
+        """Return where the topics end."""
+        return self._position(self._bounds(LATEST))
+
     def look(self, start: Position) -> tuple[Position, list[Loss]] | None:
         """Return where the topics end, and what was lost of them; None where nothing is new.
 

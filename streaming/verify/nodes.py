@@ -81,11 +81,13 @@ def replay(
     for name, changes in commands.items():
         node = Node()
         there, certain = False, True
+        created = {answered_at(each) for each in changes if each.op == CREATE and each.done}
         for command in _in_effect(changes, remembered_ms):
             if not command.done:
                 continue
-            if command.op == RELEASE:
-                _release(verdict, command, node if certain else None)
+            if command.op == RELEASE:  # another shard answers it than the creation of its batch
+                is_clear = certain and answered_at(command) not in created
+                _release(verdict, command, node if is_clear else None)
                 continue
             certain = certain and command.answered
             creates = command.op == CREATE

@@ -186,6 +186,18 @@ def test_a_renewal_holds_for_a_batch_that_a_start_has_planned_and_no_more(tmp_pa
         assert standing == {"gap": "wait", "renewals": [[8, 1]]}
 
 
+def test_a_moved_state_s_batches_are_counted_on():
+    checkpoint = MemoryCheckpoint()
+    kept = {"renewals": [[1_000, 17]], "before": "q", "batches_before": 20}
+    checkpoint.write_decisions(kept)
+    Decisions(checkpoint).renew(2_000, 1)
+    decisions = Decisions(checkpoint)
+    assert decisions.renewals[-1][1] == 21
+    plan = planned("channel").under(decisions.standing(0, {}))
+    assert plan.renewals == tuple(decisions.renewals)
+    assert plan.batches_before == 20
+
+
 @pytest.mark.parametrize("restarts", [True, False])
 def test_where_the_clock_was_set_back_is_known_when_the_log_forgot_it(tmp_path, restarts):
     """Shards stay at the largest time that they had: keys that begin later begin then."""

@@ -150,7 +150,7 @@ def test_renewals_keep_their_batches_and_keys_their_partitions():
     new = New()
     _carry_status(old, new, Resharded([(8, StateRow(0, totals.to_json(), ""))], {8: "who"}))
     wrote = json.loads(json.dumps(new.wrote["decisions"]))
-    assert wrote == {**kept, "standing": [[0, last]], "before": "q"}
+    assert wrote == {**kept, "standing": [[0, last]], "before": "q", "batches_before": 4}
     said = []
     kept = kept_partitions(Old(decisions=wrote), {"out": 5}, lambda text, **_: said.append(text))
     assert kept == {"out": 2}

@@ -5,7 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from streaming.verify.commands import DONE, Command, Event, by_subject
+from streaming.verify.faults import Verdict
 from streaming.verify.group import GroupSettings, judge
+from streaming.verify.nodes import replay
 from tests.streaming.verify.group_worlds import Groups
 from tests.streaming.verify.worlds import home, material_for, settings_for
 
@@ -50,3 +53,19 @@ def backwards(told):
 @pytest.mark.parametrize("altered", [with_the_last_refused, backwards])
 def test_what_is_wrong_is_found_all_the_same(altered):
     assert faults_of(STORY, altered)
+
+
+@pytest.mark.parametrize(("created", "wrong"), [("00", []), ("01", ["wrong-answer"])])
+def test_a_release_may_be_answered_before_the_creation_of_its_batch(created, wrong):
+    """Another shard answers it, and state partitions commit each for itself."""
+
+    def command(topic, op, at, offset):
+        event = Event("events/0", b"", DONE, {"at": at}, ("events", 0, offset))
+        return Command(
+            "", (topic, 0, 0), None, op, "n", ("A",), 0, None, topic == "in", b"A", {}, [event]
+        )
+
+    commands = [command("commands", "create-node", created, 1), command("in", "release", "00", 0)]
+    verdict = Verdict("p")
+    replay(verdict, by_subject(commands), 1_000)
+    assert [fault.name for fault in verdict.faults] == wrong
