@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 NOT_FINISHED = "The batch was not finished, and will be repeated."
+LOOK = "Look at the brokers, and at the rights of this user."
 
 
 class SequencerError(Exception):

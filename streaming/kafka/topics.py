@@ -150,10 +150,7 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
         what = f"Old records of {topic} could not be deleted: {config.hide(admin.reason(error))}."
         effect = "The topic grows meanwhile"
         if isinstance(error, admin.REFUSALS):
-            remedy = (
-                "Give this user the right to delete there, and start again; or give the topic a "
-                "retention that outlasts any stop of the service."
-            )
+            remedy = "Give this user the right to delete there."
             raise KafkaRefused(what, f"{effect}; nothing else is wrong.", remedy) from error
         raise KafkaUnavailable(what, f"{effect}.", "It is tried again.") from error
 

@@ -67,7 +67,6 @@ class TransitCleaner:
         """When offsets were seen to be behind, and which; the newest last. None: not read yet."""
         self._since = time.time() - time.monotonic()
         """When the steady clock was 0. The wall clock may leap; steps age evenly all the same."""
-        self._refused = False
         self._fails = False
         self._due: dict[int, int] = {}
         self._deleted: dict[int, int] = {}
@@ -75,9 +74,9 @@ class TransitCleaner:
     def __call__(self, last: Any) -> None:
         """Delete what reports showed to be behind long enough.
 
-        A refusal ends it until the next start. What passes is tried again, and logged once.
+        What fails is tried again, and logged once.
         """
-        if self.topic is None or self._refused:
+        if self.topic is None:
             return
         begin = offsets_of(last, "startOffset").get(self.topic, {})
         behind = {int(at): offset for at, offset in begin.items() if offset}
@@ -102,9 +101,9 @@ class TransitCleaner:
         try:
             topics.delete_before(self.config, topic, self._due)
         except (KafkaUnavailable, FileUnusable) as error:
-            self._refused = isinstance(error, KafkaRefused)
-            if self._refused or not self._fails:
-                event = "refused" if self._refused else "not-deleted"
+            self.config.renew()  # a password in a file may be another one now
+            if not self._fails:
+                event = "refused" if isinstance(error, KafkaRefused) else "not-deleted"
                 said = f"{self.name}: {error}"
                 self.say(said, event=event, level="warning", pipeline=self.name)
             self._fails = True

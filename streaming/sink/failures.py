@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.plan import Plan
 from streaming.errors import (
+    LOOK,
     CheckpointBehind,
     ConfigError,
     Fenced,
@@ -19,7 +20,6 @@ from streaming.logs import count
 if TYPE_CHECKING:
     from streaming.disciplines.refused import Refusal
 
-LOOK = "Look at the brokers, and at the rights of this user."
 TOO_LARGE = (
     "A record with its added headers is larger than the topic takes, or was compressed in the "
     "input: raise max.message.bytes of the pipeline's output, rejects, events and transit topics."

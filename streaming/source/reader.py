@@ -15,7 +15,7 @@ from kafka.errors import KafkaError
 
 from streaming.arrow.pack import TABLE_BYTES_MAX, Pack, share_row, table_bytes
 from streaming.disciplines.source import SourceRows
-from streaming.errors import NOT_FINISHED, InputDamaged, InputLost, KafkaUnavailable
+from streaming.errors import LOOK, NOT_FINISHED, InputDamaged, InputLost, KafkaUnavailable
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.places import TopicPartition
 from streaming.source.fetching import Fetching
@@ -26,6 +26,7 @@ from streaming.source.ranges import NEARLY, Range, limited, ranges, shared
 from streaming.source.sizes import bytes_of
 from streaming.source.waiting import Waiting
 from streaming.source.watching import REFRESH_SECONDS, TopicWatch
+from streaming.wire.admin import reason
 from streaming.wire.brokers import Brokers
 from streaming.wire.fetched import Unreadable, tables
 
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
     from streaming.disciplines.source import Read, Reading
     from streaming.kafka.choice import ProducerSettings
 
-LOOKS, LOOK_SECONDS = 4, 1.0
-WAKING_TICKS = 2
+LOOKS, LOOK_SECONDS, WAKING_TICKS = 4, 1.0, 2
 LOOK_RECORDS, UNKNOWN_BYTES = 10_000, 100_000.0
 """How large records are is looked at where this many are left to read, or where as many as are left
 would come to a batch's limit if each took this much, or what they last took: some milliseconds,
@@ -78,8 +78,8 @@ class Inputs:
             raise self._damaged(*error.args) from error
         except KafkaError as error:
             brokers.reset()
-            topics = ", ".join(self.topics)
-            raise KafkaUnavailable(f"{topics} {what}: {error}.", effect) from error
+            said = f"{', '.join(self.topics)} {what}: {reason(error)}."
+            raise KafkaUnavailable(said, effect, LOOK) from error
 
     def _damaged(self, number: int, partition: int, offset: int, why: object) -> InputDamaged:
         topic = next(name for name, at in self.topics.items() if at == number)

@@ -44,6 +44,8 @@ RESTORE = (
     "See that the checkpoint's storage answers, and restore what is damaged from a backup of the "
     "checkpoint."
 )
+NO_SPACE = "No space left on device"
+ROOM = "See that the checkpoint's disk and that of temporary files (TMPDIR) have room."
 LET_IN = "See that it answers, has room, and lets the service write ([spark] spark.hadoop.…)."
 
 DAMAGED = re.compile(
@@ -128,7 +130,8 @@ def _spark_error(text: str) -> SequencerError:
     if "CANNOT_LOAD_STATE_STORE" in text:
         what = f"A file of the checkpoint's state cannot be read: {cause}."
         return StorageUnavailable(what, REPEATED, RESTORE)
-    return SequencerError(f"The query stopped: {cause}.")
+    no_space = (REPEATED, ROOM) if NO_SPACE in cause else ()
+    return SequencerError(f"The query stopped: {cause}.", *no_space)
 
 
 def cause_in(text: str) -> str:

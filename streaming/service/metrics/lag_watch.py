@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -110,8 +109,10 @@ class LagWatch(threading.Thread):
         """Look every few seconds, until the end."""
         while not self._ended.wait(EVERY_SECONDS):
             for pipeline in list(self.pipelines):
-                with contextlib.suppress(Exception):  # Kafka is away, or the checkpoint's storage
+                try:
                     self._look_at(pipeline)
+                except Exception:  # noqa: BLE001  (Kafka is away, or the checkpoint's storage)
+                    pipeline.config.renew()  # a password in a file may be another one now
 
     def end(self) -> None:
         """Look no more."""

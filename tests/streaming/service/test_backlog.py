@@ -1,12 +1,15 @@
 """Lag in records, and in seconds since an end beyond what was read was first seen."""
 
 import random
+import threading
 from types import SimpleNamespace
 
 import pytest
 
+from streaming.errors import KafkaUnavailable
 from streaming.kafka import topics
 from streaming.kafka.lag import Lag
+from streaming.service.metrics import lag_watch
 from streaming.service.metrics.lag_watch import MARKS_MAX, Backlog, LagWatch
 
 PLACE = ("t", 0)
@@ -93,3 +96,19 @@ def test_what_was_deleted_before_anything_was_read_is_no_lag(monkeypatch):
     assert watch.of("p").records == 20
     pipeline.last_report = {"sources": [{"endOffset": '{"t": {"0": 1000029}}'}]}
     assert watch.of("p").records == 1
+
+
+def test_a_look_that_fails_reads_the_passwords_anew(monkeypatch):
+    """They may have been changed while the pipelines' own connections stay."""
+    done = threading.Event()
+
+    def look_at(_watch, _pipeline):
+        raise KafkaUnavailable("no password")
+
+    monkeypatch.setattr(lag_watch, "EVERY_SECONDS", 0.001)
+    monkeypatch.setattr(LagWatch, "_look_at", look_at)
+    watch = LagWatch([SimpleNamespace(config=SimpleNamespace(renew=done.set))])
+    watch.start()
+    assert done.wait(60)
+    watch.end()
+    watch.join(60)

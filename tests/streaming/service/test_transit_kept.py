@@ -16,7 +16,7 @@ YEAR = 365 * 86_400.0
 @pytest.fixture
 def world(monkeypatch):
     """Deletions, and a steady clock in seconds, before which the wall clock is by ``ahead``."""
-    made = SimpleNamespace(now=0.0, ahead=0.0, deleted=[], said=[], fails=None)
+    made = SimpleNamespace(now=0.0, ahead=0.0, deleted=[], said=[], fails=None, renewed=0)
 
     def delete(_config, topic, wanted):
         made.deleted.append((topic, wanted))
@@ -32,7 +32,11 @@ def world(monkeypatch):
 def cleaner(world, kept_ms, noted=None):
     service = SimpleNamespace(transit_kept=Span(kept_ms))
     pipelines = {"p": SimpleNamespace(transit_topic="transit")}
-    config = SimpleNamespace(service=service, pipelines=pipelines)
+
+    def renew():
+        world.renewed += 1
+
+    config = SimpleNamespace(service=service, pipelines=pipelines, renew=renew)
     return TransitCleaner(config, "p", lambda text, **_: world.said.append(text), noted)
 
 
@@ -67,12 +71,18 @@ def test_as_much_later_as_it_is_kept(world):
     assert len(clean._behind) == 1
 
 
-def test_a_refusal_is_told_once(world):
+def test_a_right_that_is_given_back_is_used(world):
+    """A refusal is logged once, and asked again at each look."""
     clean = cleaner(world, 0)
     world.fails = KafkaRefused
     look(clean, world, 0, 5)
     look(clean, world, 10, 9)
-    assert len(world.deleted) == len(world.said) == 1
+    assert len(world.said) == 1
+    assert world.renewed == 2, "a password in a file may be another one"
+    world.fails = None
+    assert look(clean, world, 10, 9)[-1] == 9
+    count = len(world.deleted)
+    assert len(look(clean, world, 10, 9)) == count, "it worked"
 
 
 def test_what_passes_is_tried_again_and_told_once_each_time(world):

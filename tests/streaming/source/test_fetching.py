@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from streaming.arrow.schemas import RECORD
-from streaming.errors import InputDamaged, InputLost
+from streaming.errors import InputDamaged, InputLost, KafkaUnavailable
 from streaming.source import fetching
 from streaming.source.fetching import Fetching
 from streaming.source.ranges import Range
@@ -182,6 +182,15 @@ def test_a_missing_topic_and_what_never_comes(brokers, topic, monkeypatch):
         list(Fetching(brokers, [Range(topic, 0, 0, 0, 1)]))
     with pytest.raises(KafkaError, match="no-such-topic"):
         list(Fetching(brokers, [Range("no-such-topic", 0, 0, 0, 1)]))
+
+
+def test_a_right_that_is_withdrawn_is_spoken_of(brokers):
+    errors = Inputs(topics={"in": 0}, properties={}).errors("could not be read", brokers)
+    with (
+        pytest.raises(KafkaUnavailable, match=r"in could not .*at the rights of this user"),
+        errors,
+    ):
+        raise TopicAuthorizationFailedError("in")
 
 
 def test_a_leader_that_is_another(broker, brokers, topic):

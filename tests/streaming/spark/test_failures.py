@@ -131,6 +131,13 @@ def test_pyspark_writes_no_stack_trace_of_what_it_raises(kind, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_full_disk_has_a_remedy():
+    error = as_sequencer_error(
+        "Job aborted.\nCaused by: java.io.IOException: No space left on device"
+    )
+    assert "checkpoint's disk" in error.remedy
+
+
 def test_an_exception_without_a_cause_says_what_it_is():
     said = "An error occurred while calling o7.start.\n: java.io.IOException: No\n\tat a.B(C.java)"
     assert as_sequencer_error(said).message == "The query stopped: java.io.IOException: No."
