@@ -12,14 +12,16 @@ from pathlib import Path, PurePosixPath
 
 from streaming.values.framing import BadSchema
 from streaming.values.known_files import KNOWN_FILES
-from streaming.values.protobuf_values import PROTOBUF, file_of
+from streaming.values.protobuf_values import PROTOBUF, WHY_CHARACTERS_MAX, file_of
 from streaming.values.schemas import Schema
 
 PROTOC_SECONDS_MAX = 60
-WHY_CHARACTERS_MAX = 200
 MAP_ENTRY = re.compile(r"\boption\s+map_entry\s*=\s*true\s*;")
 """Registries write a `map` as a repeated message with this option, which protoc refuses. Without it
 the bytes of a value mean the same."""
+
+LOG_LINE = re.compile(r"WARNING: All log messages|[IWEF][0-9]{4} ")
+"""What protoc writes besides its errors."""
 
 
 def compiled(text: str, references: Mapping[str, str]) -> Schema:
@@ -67,6 +69,8 @@ def _descriptors(folder: str, name: str) -> bytes:
     except subprocess.TimeoutExpired as error:
         raise BadSchema(f"protoc takes longer than {PROTOC_SECONDS_MAX} s for it") from error
     if done.returncode or not target.exists():
-        why = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[0]
+        lines = done.stderr.replace(f"{folder}/own/", "").splitlines()
+        said = [line for line in lines if line and not LOG_LINE.match(line)]
+        why = (said or [f"status {done.returncode}"])[0]
         raise BadSchema(f"protoc refuses it: {why[:WHY_CHARACTERS_MAX]}")
     return target.read_bytes()

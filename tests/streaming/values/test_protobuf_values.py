@@ -243,7 +243,12 @@ def test_nested_without_an_end():
 @pytest.mark.parametrize(
     ("text", "references", "why"),
     [
-        ("message {", {}, "protoc refuses it"),
+        ("message {", {}, "protoc refuses it: value.proto:1:9: Expected message name."),
+        (
+            "message M {" + "".join(f"optional string f{n} = {n};" for n in range(1, 5000)) + "}",
+            {},
+            "Message size exceeded",
+        ),
         ('syntax = "proto3"; import "no.proto";', {}, "protoc refuses it: no.proto"),
         ("", {"../evil.proto": ""}, "'../evil.proto' is not the name of a file"),
         ("", {"/evil.proto": ""}, "'/evil.proto' is not the name of a file"),
