@@ -14,7 +14,8 @@ import time
 from collections import Counter
 from statistics import median, quantiles
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming import LabelledProducer
 
@@ -22,6 +23,17 @@ LOST = 0.01
 CHANNELS = 20
 GONE = 10
 SECONDS_MAX = 240.0
+
+
+def make_topics(kafka: dict[str, str], names: list[str]) -> None:
+    """Create topics, except those that are there."""
+    admin = AdminClient({**kafka, "log_level": "4"})
+    for future in admin.create_topics([NewTopic(name, 2) for name in names]).values():
+        try:
+            future.result(60)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
 
 
 def reader(kafka: dict[str, str], topics: list[str]) -> Consumer:
@@ -141,6 +153,7 @@ def main(
 ) -> None:
     """Send over the way, wait until all is delivered or given up, and print what came of it."""
     kafka = {"bootstrap.servers": address}
+    make_topics(kafka, [f"{asking}.way", f"{patient}.way"])
     way = Way(kafka, [asking, patient])
     ends = Ends(kafka, [asking, patient], way)
     way.start()

@@ -7,6 +7,9 @@ import sys
 import threading
 import time
 
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from streaming import LabelledProducer, OrderedConsumer
 from streaming.clients import Delivery, Retry
 
@@ -24,11 +27,11 @@ class Billing:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.billed: dict[str, list[int]] = {}
+        self.billed: dict[str, list[tuple[int, int]]] = {}
         self.failures = 0
 
-    def bill(self, customer: str, order: int) -> None:
-        """Bill an order; raises an OSError or a RefusedError."""
+    def bill(self, customer: str, run: int, order: int) -> None:
+        """Bill an order of a run of this program; raises an OSError or a RefusedError."""
         time.sleep(HANDLER_SECONDS)
         if customer == "customer-1" and order == 3:
             raise RefusedError("the order has no price")
@@ -36,7 +39,17 @@ class Billing:
             if customer == "customer-2" and self.failures < 3:
                 self.failures += 1
                 raise OSError("no route to the bank")
-            self.billed.setdefault(customer, []).append(order)
+            self.billed.setdefault(customer, []).append((run, order))
+
+
+def make_topic(kafka: dict[str, str], name: str) -> None:
+    """Create a topic, unless it is there."""
+    admin = AdminClient({**kafka, "log_level": "4"})
+    try:
+        admin.create_topics([NewTopic(name, 1)])[name].result(60)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
 
 
 def main(
@@ -44,6 +57,7 @@ def main(
 ) -> None:
     """Send some orders, then bill them."""
     kafka = {"bootstrap.servers": address}
+    make_topic(kafka, failed)
     with LabelledProducer(kafka, f"{pipeline}.in") as producer:
         for order in range(ORDERS):
             for customer in CUSTOMERS:
@@ -55,13 +69,14 @@ def main(
         def handle(delivery: Delivery) -> None:
             nonlocal left
             customer, order = (delivery.key or b"").decode(), int(delivery.value or b"")
+            run = int(delivery.header("epoch") or b"0")
             try:
-                billing.bill(customer, order)
+                billing.bill(customer, run, order)
             except RefusedError as error:
                 parallel.reject(delivery, "refused", str(error))
                 print(f"{customer}: order {order} was rejected: {error}")
             with billing.lock:
-                left -= 1
+                left -= run == producer.epoch  # a run that was killed may have left some
                 if left == 0:
                     parallel.stop()
 

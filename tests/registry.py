@@ -36,7 +36,10 @@ class Handler(BaseHTTPRequestHandler):
                 found = [each for each in every if each["id"] == int(number)]
                 self.answer_one(found, 40403, "Schema not found")
             case ["subjects", subject, "versions", number]:
-                self.answer_one(subjects.get(subject, [])[int(number) - 1 :], 40402, "No version")
+                found = subjects.get(subject, [])[int(number) - 1 :][:1]
+                if "deleted=true" not in self.path:
+                    found = [each for each in found if not each.get("deleted")]
+                self.answer_one(found, 40402, "No version")
             case _:
                 self.answer(404, {"error_code": 404, "message": "HTTP 404 Not Found"})
 

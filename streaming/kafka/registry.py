@@ -1,6 +1,7 @@
 """A schema registry, asked by its REST interface: schemas by their ids.
 
-`GET /schemas/ids/ID` gives a schema, `GET /subjects/NAME/versions/NUMBER` one that it refers to.
+`GET /schemas/ids/ID` gives a schema, `GET /subjects/NAME/versions/NUMBER?deleted=true` one that it
+refers to; without `deleted` the first answers for schemas whose references the second denies.
 A registry's own 404 (error code 404xx) says that there is none; whatever else is not a schema says
 that the registry is away: a proxy before it answers 404, too, and so does a wrong address.
 """
@@ -66,22 +67,20 @@ class Registry:
             self._connection(url)
         self.close()
 
-    def schema(self, number: int, form: str = "") -> Answer | None:
+    def schema(self, number: int) -> Answer | None:
         """Return a schema by its id; None where there is none. RegistryUnavailable, TooMuch."""
-        return self._get(f"/schemas/ids/{number}", form)
+        return self._get(f"/schemas/ids/{number}")
 
-    def references(self, schema: Answer, form: str = "") -> dict[str, Answer]:
+    def references(self, schema: Answer) -> dict[str, Answer]:
         """Return what a schema refers to, by name, each behind what it refers to itself.
 
         RegistryUnavailable, TooMuch.
         """
         found: dict[str, Answer] = {}
-        self._follow(schema, form, found, ())
+        self._follow(schema, found, ())
         return found
 
-    def _follow(
-        self, schema: Answer, form: str, found: dict[str, Answer], above: tuple[str, ...]
-    ) -> None:
+    def _follow(self, schema: Answer, found: dict[str, Answer], above: tuple[str, ...]) -> None:
         for each in schema.get("references") or ():
             name = str(each["name"])
             if name in found or name in above:
@@ -89,15 +88,16 @@ class Registry:
             if len(found) + len(above) >= REFERENCES_MAX:
                 raise TooMuch(f"it refers to more than {REFERENCES_MAX} others")
             subject = urllib.parse.quote(str(each["subject"]), safe="")
-            answer = self._get(f"/subjects/{subject}/versions/{int(each['version'])}", form)
+            path = f"/subjects/{subject}/versions/{int(each['version'])}?deleted=true"
+            answer = self._get(path)
             if answer is None:
                 raise TooMuch(f"it refers to {name}, which the registry has not got")
-            self._follow(answer, form, found, (*above, name))
+            self._follow(answer, found, (*above, name))
             found[name] = answer
 
     def is_there(self) -> None:
         """RegistryUnavailable where it does not answer."""
-        self._get("/schemas/types", "", anything=True)
+        self._get("/schemas/types", anything=True)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -105,11 +105,11 @@ class Registry:
             connection.close()
         self._connections.clear()
 
-    def _get(self, path: str, form: str, *, anything: bool = False) -> Answer | None:
+    def _get(self, path: str, *, anything: bool = False) -> Answer | None:
         why = ""
         for url in self._urls:
             try:
-                status, body = self._ask(url, f"{path}?format={form}" if form else path)
+                status, body = self._ask(url, path)
             except (OSError, http.client.HTTPException) as error:
                 self._connections.pop(url, None)
                 why = f"{type(error).__name__}: {error}"

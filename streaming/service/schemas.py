@@ -2,8 +2,9 @@
 
 A registry may be away, forget a schema, or come to know one: a batch that is repeated must read its
 values as before. So its answers are decisions. A schema stays in `decisions.json`, and no registry
-is asked for it again; "there is no such schema" is a finding of the batch in which it turned out,
-and the next batch that has the id asks anew.
+is asked for it again. "There is no such schema" is a finding of the batch in which it turned out,
+and one that cannot be used is forgotten before the next batch, which asks anew if it has the id:
+protoc may have had no time or no room, the registry no reference yet.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from streaming.errors import RegistryUnavailable, SchemasNeeded
 from streaming.logs import say
 from streaming.values.framing import BadSchema
-from streaming.values.schemas import KNOWN, UNKNOWN, Schema, Schemas, ids_needed
+from streaming.values.schemas import KNOWN, UNKNOWN, Schema, Schemas, ids_needed, is_usable
 
 if TYPE_CHECKING:
     from streaming.kafka.registry import Answer, Registry
@@ -56,10 +57,13 @@ class SchemaKeeper:
     def known(self, batch: int) -> dict[str, Any]:
         """Return the decisions about schemas with which a batch begins.
 
-        The oldest schemas are forgotten where there are too many; not for one that was planned.
+        Schemas that cannot be used, and where there are too many, the oldest are forgotten; not for
+        a batch that was planned.
         """
         kept = self.decisions.schemas
         if batch > self.decisions.planned:
+            for number in [number for number, packed in kept.items() if not is_usable(packed)]:
+                del kept[number]
             size = sum(map(len, kept.values()))
             while len(kept) > KEPT_MAX or size > KEPT_CHARACTERS_MAX:
                 size -= len(kept.pop(next(iter(kept))))

@@ -165,7 +165,7 @@ class Compiler:
         elif isinstance(schema, dict):
             kind = schema["type"]
             if kind in NAMED:
-                name = _full(schema["name"], schema.get("namespace") or space)
+                name = _name(schema, space)
                 space = name.rpartition(".")[0]
                 self.names[name] = (schema, space)
             if not isinstance(kind, str):
@@ -182,7 +182,7 @@ class Compiler:
         if isinstance(schema, dict):
             kind = schema["type"]
             if kind in NAMED:
-                schema = _full(schema["name"], schema.get("namespace") or space)
+                schema, space = _name(schema, space), ""
             elif kind in ("array", "map"):
                 return kind, schema, space
             else:
@@ -303,6 +303,12 @@ def _scalar(kind: str, definition: Any) -> Read:
     readers: dict[str, Read] = dict.fromkeys(("int", "long"), number)
     readers |= dict.fromkeys(("string", "bytes"), text) | {"fixed": fixed}
     return readers.get(kind, none)
+
+
+def _name(schema: Any, space: str) -> str:
+    """Return the whole name that a schema gives a type; the namespace "" is none."""
+    own = schema.get("namespace")
+    return _full(schema["name"], space if own is None else own)
 
 
 def _full(name: str, space: str) -> str:

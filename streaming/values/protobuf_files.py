@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import subprocess
 import sys
 import tempfile
@@ -10,40 +11,53 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from streaming.values.framing import BadSchema
-from streaming.values.protobuf_values import PROTOBUF, file_of
+from streaming.values.known_files import KNOWN_FILES
+from streaming.values.protobuf_values import PROTOBUF, WHY_CHARACTERS_MAX, file_of
 from streaming.values.schemas import Schema
 
 PROTOC_SECONDS_MAX = 60
-WHY_CHARACTERS_MAX = 200
+MAP_ENTRY = re.compile(r"\boption\s+map_entry\s*=\s*true\s*;")
+"""Registries write a `map` as a repeated message with this option, which protoc refuses. Without it
+the bytes of a value mean the same."""
+
+LOG_LINE = re.compile(r"WARNING: All log messages|[IWEF][0-9]{4} ")
+"""What protoc writes besides its errors."""
 
 
 def compiled(text: str, references: Mapping[str, str]) -> Schema:
     """Return the schema of a .proto file, which imports others by their names; BadSchema.
 
-    protoc runs in a process of its own: whatever the text does to it stays there.
+    It may also import KNOWN_FILES. protoc runs in a process of its own: whatever the text does to
+    it stays there.
     """
     name = "value.proto"
     while name in references:
         name = f"_{name}"
     with tempfile.TemporaryDirectory(prefix="schema-") as folder:
-        for each, content in {**references, name: text}.items():
-            path = PurePosixPath(each)
-            if path.is_absolute() or ".." in path.parts or not each.isprintable():
-                raise BadSchema(f"{each[:WHY_CHARACTERS_MAX]!r} is not the name of a file")
-            target = Path(folder, path)
-            try:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(content, encoding="utf-8")
-            except (OSError, ValueError) as error:
-                raise BadSchema(f"{each[:WHY_CHARACTERS_MAX]!r} cannot be a file") from error
+        _write(Path(folder, "own"), {**references, name: text})
+        _write(Path(folder, "known"), KNOWN_FILES)
         schema = Schema(PROTOBUF, base64.b64encode(_descriptors(folder, name)).decode())
     file_of(schema)
     return schema
 
 
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    for each, content in files.items():
+        path = PurePosixPath(each)
+        if path.is_absolute() or ".." in path.parts or not each.isprintable():
+            raise BadSchema(f"{each[:WHY_CHARACTERS_MAX]!r} is not the name of a file")
+        target = folder / path
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(MAP_ENTRY.sub("", content), encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise BadSchema(f"{each[:WHY_CHARACTERS_MAX]!r} cannot be a file") from error
+
+
 def _descriptors(folder: str, name: str) -> bytes:
     target = Path(folder, "descriptors")
-    words = ["--include_imports", f"--descriptor_set_out={target}", f"-I{folder}", name]
+    words = ["--include_imports", f"--descriptor_set_out={target}"]
+    words += [f"-I{folder}/own", f"-I{folder}/known", name]
     try:
         done = subprocess.run(
             [sys.executable, "-m", "grpc_tools.protoc", *words],
@@ -55,6 +69,8 @@ def _descriptors(folder: str, name: str) -> bytes:
     except subprocess.TimeoutExpired as error:
         raise BadSchema(f"protoc takes longer than {PROTOC_SECONDS_MAX} s for it") from error
     if done.returncode or not target.exists():
-        why = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[0]
+        lines = done.stderr.replace(f"{folder}/own/", "").splitlines()
+        said = [line for line in lines if line and not LOG_LINE.match(line)]
+        why = (said or [f"status {done.returncode}"])[0]
         raise BadSchema(f"protoc refuses it: {why[:WHY_CHARACTERS_MAX]}")
     return target.read_bytes()

@@ -28,6 +28,7 @@ from streaming.values.varints import long_at
 PROTOBUF = "PROTOBUF"
 READERS_MAX = 1_000
 NESTED_MAX = 32
+WHY_CHARACTERS_MAX = 200
 
 Get: TypeAlias = Callable[[Any], bytes | None]
 WHOLE = frozenset(
@@ -56,7 +57,8 @@ def file_of(schema: Schema) -> Any:
             pool.AddSerializedFile(each.SerializeToString())
         return pool.FindFileByName(files[-1].name)
     except (DecodeError, TypeError, KeyError, IndexError, ValueError) as error:
-        raise BadSchema("its descriptors are none") from error
+        why = str(error)[:WHY_CHARACTERS_MAX]
+        raise BadSchema(f"Protobuf's runtime refuses it: {why}") from error
 
 
 def message_at(file: Any, indexes: tuple[int, ...]) -> Any:

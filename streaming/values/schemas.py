@@ -12,6 +12,7 @@ import json
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -47,6 +48,12 @@ class Schema:
         """Return the inverse of :meth:`packed`."""
         kind, text, references, unusable = json.loads(zlib.decompress(base64.b64decode(packed)))
         return cls(kind, text, tuple(references), unusable)
+
+
+@lru_cache(2_000)
+def is_usable(packed: str) -> bool:
+    """Return whether values can be read with a packed schema."""
+    return not Schema.unpacked(packed).unusable
 
 
 @dataclass(frozen=True, slots=True)

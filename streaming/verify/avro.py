@@ -58,7 +58,7 @@ class AvroSchema:
             return self.spelled_out(kind, space)
         new = {**part, "type": "record" if kind == "error" else kind}
         if kind not in ITEMS:
-            space = part.get("namespace") or space
+            space = part["namespace"] if isinstance(part.get("namespace"), str) else space
             name = part["name"]
             name = name if "." in name or not space else f"{space}.{name}"
             space = name.rpartition(".")[0]

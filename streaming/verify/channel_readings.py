@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from streaming.verify.inputs import Ends
 from streaming.verify.records import Record
 from streaming.verify.values import Registered, said_of, schema_of
 
-NOT_KNOWN = b"the registry does not know schema "
+NOT_KNOWN = re.compile(rb"the registry does not know schema |schema [0-9]+ cannot be used: ")
 """How the detail of a reject begins that rests on this."""
 
 
@@ -316,12 +317,12 @@ def covered(first: int, stop: int, ranges: list[tuple[int, int]]) -> bool:
 def with_unknown_schemas(
     readings: list[Reading], material: Material, settings: ChannelSettings
 ) -> list[Reading]:
-    """Return readings of inputs, those as they were then whose schema the registry did not know.
+    """Return readings of inputs, those as they were then whose schema could not be had or used.
 
     A reject says so; what the registry has now, it may have got since.
     """
     said = [reject(record, settings.header_prefix) for record in material.rejects]
-    unknown = {each.origin for each in said if each and each.detail.startswith(NOT_KNOWN)}
+    unknown = {each.origin for each in said if each and NOT_KNOWN.match(each.detail)}
     found = []
     for record, reading in zip(material.inputs, readings, strict=True):
         if record.place in unknown and (number := schema_of(record.value)) is not None:

@@ -12,6 +12,7 @@ from streaming.config import Config
 from streaming.disciplines.channels.sql import header_name
 from streaming.errors import ConfigError
 from streaming.places import Place
+from streaming.settings.fields import JSON, ValueField
 from streaming.verify import copies
 from streaming.verify.added import REJECT_HEADERS, reject
 from streaming.verify.channel_notices import WORDS
@@ -20,6 +21,7 @@ from streaming.verify.notices import is_notice, read_notice
 from streaming.verify.origins import content_of, origin_of, text_of
 from streaming.verify.records import Record
 from streaming.verify.seeking import Seeker, Span
+from streaming.verify.values import in_json
 
 BEFORE_MAX = 20_000
 """Offsets before a delivery in which those before it in its channel are looked for."""
@@ -274,7 +276,10 @@ class Lives:
         """Return whether a delivery may be what others wait for: no notice, not passed."""
         if read_notice(delivery, self.prefix, WORDS) is not None:
             return False
-        name = header_name(pipeline.label) if isinstance(pipeline.label, str) else None
+        label = pipeline.label
+        if isinstance(label, ValueField) and label.encoding == JSON:
+            return pipeline.unlabelled != "pass" or in_json(delivery.value, label.steps)[0]
+        name = header_name(label)
         return pipeline.unlabelled != "pass" or name is None or delivery.header(name)[0]
 
     def _spans_before(self, life: Life, pipeline: Any) -> Iterable[Span]:

@@ -159,3 +159,30 @@ def test_a_batch_is_repeated_with_the_schemas_that_it_had(broker, topic_prefix, 
         assert code == 0, told
         replayed = called_json("replay", config, "--set", "duplicates=drop")["as set"]
         assert replayed["delivered"] == 4, "the registry knows more now"
+
+
+def test_a_schema_whose_reference_comes_later_is_asked_for_again(broker, topic_prefix, tmp_path):
+    topics = channel_topics(topic_prefix)
+    create_topics(broker.bootstrap, {topics["input"]: 1})
+    config = write_config(
+        tmp_path, broker.bootstrap, {"p": {**topics, "label": {"avro": "order.seq"}}}
+    )
+    line = {"type": "record", "name": "Line", "fields": [{"name": "order", "type": "Order"}]}
+    order = {"type": "record", "name": "Order", "fields": [{"name": "seq", "type": "long"}]}
+    refers = [{"name": "Order", "subject": "order", "version": 1}]
+    with TestRegistry(tmp_path) as registry:
+        with_registry(config, registry)
+        number = registry.register("line", line, references=refers)
+        first = Record(b"k", b"\0" + struct.pack(">I", number) + b"\0")
+        produce(broker.bootstrap, topics["input"], [first])
+        run_once(config)
+        registry.register("order", order)
+        produce(broker.bootstrap, topics["input"], [first])
+        run_once(config)
+        (reject,) = read_all(broker.bootstrap, topics["rejects"])
+        assert reject.header("reject-detail") == (
+            b"schema %d cannot be used: it refers to Order, which the registry has not got" % number
+        )
+        assert len(read_all(broker.bootstrap, topics["output"])) == 1
+        code, told = verify(config)
+        assert code == 0, told

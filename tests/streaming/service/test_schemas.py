@@ -128,6 +128,33 @@ def test_schemas_that_refer_to_others(registry):
     assert fetched(Registry(registry.url, {}), odd).unusable == "its references are none"
 
 
+def test_a_schema_is_read_with_references_that_were_deleted_with_it(registry):
+    registry.register("order", ORDER, deleted=True)
+    refers = [{"name": "Order", "subject": "order", "version": 1}]
+    line = {"type": "record", "name": "Line", "fields": [{"name": "order", "type": "Order"}]}
+    number = registry.register("line", line, references=refers, deleted=True)
+    schema = fetched(Registry(registry.url, {}), number)
+    assert (schema.unusable, schema.references) == ("", (json.dumps(ORDER),))
+
+
+def test_what_could_not_be_used_is_asked_for_again(registry):
+    refers = [{"name": "Order", "subject": "order", "version": 1}]
+    line = {"type": "record", "name": "Line", "fields": [{"name": "order", "type": "Order"}]}
+    number = str(registry.register("line", line, references=refers))
+    checkpoint = MemoryCheckpoint()
+    checkpoint.offsets[0] = "a"
+    mine = Keeping(registry.url, checkpoint)
+    found = mine.keeper.find([int(number)], 0)
+    assert "has not got" in Schema.unpacked(found[KNOWN][number]).unusable
+    registry.register("order", ORDER)
+    again = Keeping(registry.url, checkpoint).keeper
+    assert again.known(0)[KNOWN] == found[KNOWN], "a batch that is repeated reads as it did"
+    checkpoint.done, checkpoint.offsets[1] = 0, "b"
+    assert mine.keeper.known(1)[KNOWN] == again.known(1)[KNOWN] == {}
+    found = again.find([int(number)], 1)
+    assert not Schema.unpacked(found[KNOWN][number]).unusable
+
+
 def test_what_cannot_be_used_is_kept_as_such(registry, monkeypatch):
     odd = registry.register("odd", '{"type": "record"}')
     other = registry.register("json", "{}", schemaType="JSON")

@@ -193,6 +193,18 @@ def test_attributes_that_avro_does_not_know():
         assert judged(values, path, {7: schema}) == [(True, expected)]
 
 
+def test_an_empty_namespace_is_none():
+    """Two types of one name, one of them in the namespace of the record around it."""
+    outer = {"type": "record", "name": "T", "namespace": "", "fields": [{"name": "n", "type": "string"}]}  # fmt: skip
+    inner = {"type": "record", "name": "T", "fields": [{"name": "seq", "type": "long"}]}
+    fields = [{"name": "a", "type": outer}, {"name": "b", "type": inner}, {"name": "c", "type": "T"}]  # fmt: skip
+    schema = {"type": "record", "name": "Whole", "namespace": "x", "fields": fields}
+    values = [framed(schema, {"a": {"n": "text"}, "b": {"seq": 5}, "c": {"seq": 6}})]
+    for path, expected in (("a.n", b"text"), ("b.seq", b"5"), ("c.seq", b"6")):
+        assert read(values, path, known({7: schema})) == [(True, expected)]
+        assert judged(values, path, {7: schema}) == [(True, expected)]
+
+
 def test_a_schema_of_nothing_costs_nothing():
     """Types that take no byte, doubled forty times, and arrays of them with any count."""
     last = {"type": "record", "name": "R0", "fields": [{"name": "n", "type": "null"}]}

@@ -187,6 +187,45 @@ def test_a_field_s_kinds():
         assert read([value], path, shop()) == [said], path
 
 
+AS_REGISTRIES_WRITE = """
+syntax = "proto3";
+package shop;
+import "confluent/meta.proto";
+import "confluent/types/decimal.proto";
+import "google/type/date.proto";
+message Order {
+  option (confluent.message_meta) = { doc: "an order", tags: ["PII"] };
+  repeated .shop.Order.TagsEntry tags = 1;
+  confluent.type.Decimal price = 2 [(confluent.field_meta) = { params: [
+    { value: "8", key: "precision" }, { value: "3", key: "scale" }
+  ] }];
+  google.type.Date day = 3;
+  int64 seq = 4;
+  message TagsEntry { option map_entry = true; string key = 1; string value = 2; }
+}
+"""
+
+
+def test_schemas_as_registries_write_them():
+    """With maps written out, and imports that no schema names among its references."""
+    of = schema(AS_REGISTRIES_WRITE)
+    order = message(of, "Order")(seq=7)
+    order.tags.add(key="colour", value="red")
+    order.price.precision, order.price.scale, order.price.value = 8, 3, b"\x01"
+    order.day.year = 2026
+    values = [framed(order.SerializeToString())]
+    for path, expected in (("seq", b"7"), ("price.scale", b"3"), ("day.year", b"2026")):
+        assert read(values, path, of) == [(True, expected)] == judged(values, path, of)
+    assert read(values, "tags.key", of) == [(False, None)] == judged(values, "tags.key", of)
+
+
+def test_every_known_import():
+    from streaming.values.known_files import KNOWN_FILES
+
+    for path in KNOWN_FILES:
+        schema(f'syntax = "proto3"; import "{path}"; message M {{ int64 seq = 1; }}')
+
+
 def test_nested_without_an_end():
     deep = b""
     for _ in range(150):
@@ -204,7 +243,12 @@ def test_nested_without_an_end():
 @pytest.mark.parametrize(
     ("text", "references", "why"),
     [
-        ("message {", {}, "protoc refuses it"),
+        ("message {", {}, "protoc refuses it: value.proto:1:9: Expected message name."),
+        (
+            "message M {" + "".join(f"optional string f{n} = {n};" for n in range(1, 5000)) + "}",
+            {},
+            "Message size exceeded",
+        ),
         ('syntax = "proto3"; import "no.proto";', {}, "protoc refuses it: no.proto"),
         ("", {"../evil.proto": ""}, "'../evil.proto' is not the name of a file"),
         ("", {"/evil.proto": ""}, "'/evil.proto' is not the name of a file"),

@@ -157,6 +157,19 @@ def test_nothing_waits_for_a_notice_or_a_record_without_a_label(origin):
     assert (one["state"], one["waited"]) == ("delivered", None)
 
 
+def test_nothing_waits_for_a_record_without_a_label_in_its_value():
+    topics = Topics(holes=False)
+    values = (b'{"n": 0}', b'{"n": 2}', b"{}")
+    first, after, bare = [
+        topics.put("p.in", 0, 100 + at, b"k", value, []) for at, value in enumerate(values)
+    ]
+    for number, each in enumerate((first, bare, after)):
+        delivered(topics, each, number, origin=True)
+    settings = {"label": {"json": "$.n"}, "unlabelled": "pass", "origin": True}
+    _, one = life(topics, "p.in", 0, 1, **settings)
+    assert (one["state"], one["waited"]) == ("delivered", None)
+
+
 @pytest.mark.parametrize("discipline", ["channel", "group", "multicast"])
 def test_a_command_in_the_input_is_no_message(discipline):
     op = {"channel": "reset", "group": "leave", "multicast": "release"}[discipline]
