@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from streaming.arrow.columns import flat
+from streaming.arrow.columns import flat, row_bytes
 from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.pack import in_order, pack_by_shard
 from streaming.arrow.schemas import HEADERS, RECORD
@@ -28,11 +28,12 @@ from streaming.arrow.times import newest_read
 from streaming.arrow.totals import Totals
 from streaming.disciplines.commands import asked_in
 from streaming.disciplines.inquiries import Answering, Decider, Inquiries
-from streaming.disciplines.links import CHUNK_FORMAT, SAID_FORMAT, Links
+from streaming.disciplines.links import CHUNK_FORMAT, ENVELOPE_BYTES, SAID_FORMAT, Links
 from streaming.disciplines.plan import ExchangePlan, batch_context
 from streaming.disciplines.shards import Core, ShardOperator, state_keys
 from streaming.disciplines.state_row import STATE, StateRow
 from streaming.disciplines.undelivered import LeavingOut
+from streaming.errors import InputDamaged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -251,7 +252,7 @@ def spread_rows(
     inputs = inputs[~is_command[inputs]]
     commands = np.flatnonzero(is_command)
     chunks = np.flatnonzero(topic > len(plan.inputs))
-    targets = [int(key) for key in flat(table["key"]).take(pa.array(chunks)).to_pylist()]
+    targets = _targets(table.take(pa.array(chunks)), plan)
     row = np.concatenate((inputs, chunks, np.tile(commands, plan.shards)))
     shard = np.concatenate(
         (
@@ -262,3 +263,21 @@ def spread_rows(
     )
     rows = table.take(pa.array(row))
     return pack_by_shard(rows, shard, state_keys(plan), large_rows=large_rows)
+
+
+def _targets(chunks: pa.Table, plan: ExchangePlan) -> list[int]:
+    """Return the shards that chunks are for. InputDamaged where one is not the service's."""
+    keys, sizes = flat(chunks["key"]).to_pylist(), row_bytes(flat(chunks["value"])).tolist()
+    targets = []
+    for row, (key, size) in enumerate(zip(keys, sizes, strict=True)):
+        target = int(key) if key and key.isdigit() else plan.shards
+        if target >= plan.shards or size < ENVELOPE_BYTES:
+            partition, offset = (chunks[name][row].as_py() for name in ("partition", "offset"))
+            raise InputDamaged(
+                f"{plan.transit}/{partition}@{offset} is not a record of this service.",
+                "Nothing was written of its batch.",
+                "Let nobody else write to the transit topic. Start with a new checkpoint: all "
+                "input is then read again, and delivered under new incarnations.",
+            )
+        targets.append(target)
+    return targets

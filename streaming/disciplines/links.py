@@ -25,6 +25,7 @@ _ENVELOPE = struct.Struct(">HIQQQI")
 """The format, the sending shard, the chunk's number; since when (ms) its history goes on with new
 incarnations, its batch (where a state is moved, batches are counted on), and `_RUN_BITS` of its run
 (each knows more of what Kafka refuses) behind those of its checkpoint, where runs count."""
+ENVELOPE_BYTES = _ENVELOPE.size
 _RUN_BITS = 16
 DIGEST_BYTES = 8
 
