@@ -16,6 +16,7 @@ Stamp = tuple[str, str, int]
 COUNTS = ("sequence", "incarnation")
 GROUP = ("sender", "group-sequence", "group-version", "stamps")
 NOTICE = ("notice", "detail")
+CHANNEL_WORDS = (b"gap", b"fin", b"epoch", b"reset")
 MULTICAST = ("from", "destination", "timestamp", "handles", "handles-invalid", "notice")
 OPTIONAL = {"stamps", "handles", "handles-invalid", "notice"}
 
@@ -110,8 +111,11 @@ class ChangeNotice(Delivery):
 def channel_delivery(
     record: dict[str, Any], headers: Headers, prefix: str
 ) -> Delivery | ChangeNotice:
-    """A delivery of discipline `channel` or `label`, or the notice of an event."""
-    if record["value"] is None and _is_notice(headers, prefix):
+    """A delivery of discipline `channel` or `label`, or the notice of an event.
+
+    A sender's record without a label may have the headers of a notice; it is no notice then.
+    """
+    if record["value"] is None and _is_notice(headers, prefix) and _has_event(headers):
         return _change_notice(record, headers, prefix)
     added, own = _added(headers, prefix, ())
     return Delivery(**record, headers=own, **_counts(added))
@@ -223,6 +227,15 @@ def read(
 
 def _is_notice(headers: Headers, prefix: str) -> bool:
     return [name for name, _ in headers] == [prefix + name for name in (*NOTICE, *COUNTS)]
+
+
+def _has_event(headers: Headers) -> bool:
+    word, detail = (value or b"" for _, value in headers[: len(NOTICE)])
+    try:
+        event = json.loads(detail)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(event, dict) and word in CHANNEL_WORDS
 
 
 def _change_notice(record: dict[str, Any], headers: Headers, prefix: str) -> ChangeNotice:

@@ -43,6 +43,7 @@ TYPES = {
     "interval": """import "google/protobuf/timestamp.proto"; message Interval {
         google.protobuf.Timestamp start_time = 1; google.protobuf.Timestamp end_time = 2; }""",
     "latlng": "message LatLng { double latitude = 1; double longitude = 2; }",
+    "localized_text": "message LocalizedText { string text = 1; string language_code = 2; }",
     "money": "message Money { string currency_code = 1; int64 units = 2; int32 nanos = 3; }",
     "month": """enum Month {
         MONTH_UNSPECIFIED = 0; JANUARY = 1; FEBRUARY = 2; MARCH = 3; APRIL = 4; MAY = 5; JUNE = 6;

@@ -11,6 +11,7 @@ from streaming.arrow.key_text import escaped
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import client_settings, connection
+from streaming.wire.codecs import read_all_codecs
 from streaming.wire.header_names import read_all_names
 
 QUIET_SECONDS_MAX = 60
@@ -63,6 +64,7 @@ class Topics:
         self.progress = progress
         connection.wait_for_kafka(config)
         read_all_names()
+        read_all_codecs()
         try:
             self._consumer = KafkaConsumer(
                 **client_settings.kafka_python(config),

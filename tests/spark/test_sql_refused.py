@@ -14,6 +14,7 @@ pytestmark = pytest.mark.timeout(900)
         (Service, "label", "foo + 1", "[UNRESOLVED_COLUMN.WITH_SUGGESTION]"),
         (WarmService, "label", "nosuch(key)", "[UNRESOLVED_ROUTINE]"),
         (WarmService, "channel", "1 +", "[PARSE_SYNTAX_ERROR]"),
+        (WarmService, "channel", "explode(array(key, value))", "[UNSUPPORTED_GENERATOR."),
     ],
 )
 def test_spark_refuses_in_a_sentence(broker, topic_prefix, tmp_path, kind, key, expression, why):

@@ -105,7 +105,8 @@ def _as_binary(source: DataFrame, expression: str, plan: ChannelPlan, key: str) 
 
     expanded = expand_headers(expression, null="null" if key == "channel" else "''")
     try:
-        kind = source.selectExpr(f"({expanded}) as it").schema["it"].dataType.typeName()
+        found = source.selectExpr(f"struct(({expanded})) as it")  # so that it gives one row each
+        kind = found.schema["it"].dataType[0].dataType.typeName()
     except AnalysisException as error:
         raise _not_understood(plan, key, error) from None
     if kind == "binary":

@@ -132,6 +132,14 @@ def test_the_pages_have_every_figure_and_the_quick_ones_are_as_they_are_now(here
     assert rows("1", figure1.steps()) in copy.read_text()
 
 
+def test_the_page_has_the_loads_of_eight_groups_as_they_are_now():
+    """One row of a long figure; all draw from one generator, so another order of draws shows."""
+    (row,) = rows("load", load.figure(iter, 1, counts=(8,))).splitlines()[2:]
+    page = (ROOT / "docs/simulation.md").read_text()
+    lines = page.partition("<!-- figure load -->")[2].splitlines()
+    assert row.replace(" ", "") in [line.replace(" ", "") for line in lines]
+
+
 def test_a_page_that_cannot_be_renewed_is_told_before_the_work(here, tmp_path):
     code, out, err = here("--page", tmp_path / "missing.md")
     assert (code, out) == (2, "")
