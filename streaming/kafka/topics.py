@@ -189,13 +189,13 @@ def require(config: Config, names: Iterable[str], *, inputs_only: bool = False) 
         )
 
 
-def partitions(config: Config, names: Iterable[str]) -> dict[str, int]:
+def partitions(config: Config, names: Iterable[str], *, announce: bool = True) -> dict[str, int]:
     """Return the number of partitions of each topic; TopicsMissing if one is."""
     names = list(names)
     there: dict[str, int] = {}
 
     def look() -> list[str]:
-        there.update(existing(config))
+        there.update(existing(config, announce=announce))
         return [name for name in names if name not in there]
 
     if lacking := _lasting(look):
@@ -215,32 +215,40 @@ def _lasting(look: Callable[[], list[Missing]]) -> list[Missing]:
     return lacking
 
 
-def existing(config: Config) -> dict[str, int]:
+def existing(config: Config, *, announce: bool = True) -> dict[str, int]:
     """Return the number of partitions of every topic in Kafka."""
-    return connection.wait_for_kafka(config).topics
+    return connection.wait_for_kafka(config, announce=announce).topics
 
 
 def ends(
-    config: Config, names: tuple[str, ...], *, of_most: bool = False
+    config: Config, names: tuple[str, ...], *, of_most: bool = False, announce: bool = True
 ) -> dict[tuple[str, int], int]:
     """Return for each (topic, partition) the offset after the last committed record.
 
-    ``of_most``: of the leaders that most brokers know (`Brokers.find_leaders`).
+    ``of_most``: of the leaders that most brokers know (`Brokers.find_leaders`). ``announce``: say
+    that Kafka is waited for (`connection.wait_for_kafka`).
     """
     from streaming.wire.bounds import LATEST  # noqa: PLC0415
 
-    return _bounds(config, names, LATEST, of_most=of_most)
+    return _bounds(config, names, LATEST, of_most=of_most, announce=announce)
 
 
-def begins(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
+def begins(
+    config: Config, names: tuple[str, ...], *, announce: bool = True
+) -> dict[tuple[str, int], int]:
     """Return for each (topic, partition) the offset of the first record."""
     from streaming.wire.bounds import EARLIEST  # noqa: PLC0415
 
-    return _bounds(config, names, EARLIEST)
+    return _bounds(config, names, EARLIEST, announce=announce)
 
 
 def _bounds(
-    config: Config, names: tuple[str, ...], which: int, *, of_most: bool = False
+    config: Config,
+    names: tuple[str, ...],
+    which: int,
+    *,
+    of_most: bool = False,
+    announce: bool = True,
 ) -> dict[tuple[str, int], int]:
     from kafka.errors import KafkaError  # noqa: PLC0415
 
@@ -248,7 +256,7 @@ def _bounds(
     from streaming.wire import admin  # noqa: PLC0415
     from streaming.wire.bounds import BoundsReader  # noqa: PLC0415
 
-    partitions(config, names)
+    partitions(config, names, announce=announce)
     try:
         with choice.opened(client_settings.words(config)) as brokers:
             reader = BoundsReader(brokers, names)

@@ -228,8 +228,8 @@ def _accept_repeats(
     _take_back(plan, [*lost] if is_exact else [], progress)
     if lost:
         say(
-            f"{plan.pipeline}: goes on behind batch {checkpoint.done()}. What {len(lost)} state "
-            "partitions may have written after it is repeated.",
+            f"{plan.pipeline}: goes on behind batch {checkpoint.done()}. What may have been "
+            "written after it is repeated.",
             event="repeats-accepted",
             level="warning",
             pipeline=plan.pipeline,

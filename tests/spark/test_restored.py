@@ -111,7 +111,7 @@ def test_a_checkpoint_older_than_its_output_is_refused_and_has_a_way_on(topics, 
     assert set(map(len, topics.delivered().values())) == {30}
 
     said = run_once(topics.config, "--accept-repeats")
-    assert "may have written after it is repeated" in said
+    assert "What may have been written after it is repeated" in said
     whole = [*range(30), *range(10, 40)]
     assert topics.delivered() == every(whole), "repeated, and nothing is left out"
     topics.send(40, 41)

@@ -98,6 +98,7 @@ def test_a_password_that_is_renewed_is_read_again(secure_broker, topic_prefix, c
         secret.write_text(PASSWORD)
         send_in_disorder(secure_broker, topic_prefix)
         service.until(lambda: len(read_all(secure_broker.bootstrap, f"{topic_prefix}out")) == 3)
+        service.until(lambda: read_all(secure_broker.bootstrap, f"{topic_prefix}rejects"))
         assert service.stop() == 0, service.said()
     judge(secure_broker, topic_prefix)
 

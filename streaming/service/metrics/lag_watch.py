@@ -127,9 +127,10 @@ class LagWatch(threading.Thread):
         self._take_report(pipeline, backlog)
         settings = pipeline.config.pipelines[pipeline.name]
         names = (*settings.input, settings.commands)
-        ends = topics.ends(pipeline.config, names)
+        # The service itself says once that Kafka is away.
+        ends = topics.ends(pipeline.config, names, announce=False)
         if not backlog.knows(ends):
-            backlog.begin_at(topics.begins(pipeline.config, names))
+            backlog.begin_at(topics.begins(pipeline.config, names, announce=False))
         backlog.see(ends, time.monotonic())
 
     def _take_report(self, pipeline: Pipeline, backlog: Backlog) -> None:

@@ -129,6 +129,9 @@ def test_to_another_topic_by_key(place):
     other = f"{place.input}.other"
     create_topics(place.address, {other: 2})
     place.write(*(reject(place.input, n, partition=2) for n in range(3)))
+    words = ("resend", place.config, "--reason", "late", "--dry-run")
+    assert "comes back" in called(*words)[2]
+    assert "comes back" not in called(*words, "--to", other)[2], "the service does not read it"
     assert place.resend("--reason", "late", "--to", other)["late"]["sent"] == 3
     assert place.values(other) == [0, 1, 2]
     assert place.values() == []

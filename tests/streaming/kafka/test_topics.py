@@ -141,7 +141,7 @@ def test_what_another_created_meanwhile_is_no_fault(config, monkeypatch):
     before, now = topics.existing(settings), topics.existing
     assert len(topics.create(settings, inputs=True)) == 5
     stale = [before]  # the first answer is from before the other created them
-    monkeypatch.setattr(topics, "existing", lambda of: stale.pop() if stale else now(of))
+    monkeypatch.setattr(topics, "existing", lambda of, **_: stale.pop() if stale else now(of))
     assert topics.create(settings, inputs=True) == []
 
 

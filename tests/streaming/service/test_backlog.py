@@ -71,8 +71,8 @@ def test_what_was_read_since_the_last_look_is_no_lag(monkeypatch):
         checkpoint=SimpleNamespace(read_up_to=lambda: read(10)),
         config=SimpleNamespace(pipelines={"p": settings}),
     )
-    monkeypatch.setattr(topics, "ends", lambda _config, _names: {PLACE: 30})
-    monkeypatch.setattr(topics, "begins", lambda _config, _names: pytest.fail("all was read"))
+    monkeypatch.setattr(topics, "ends", lambda _config, _names, **_: {PLACE: 30})
+    monkeypatch.setattr(topics, "begins", lambda _config, _names, **_: pytest.fail("all was read"))
     watch = LagWatch([pipeline])
     assert watch.of("p") is None
     watch._look_at(pipeline)
@@ -89,8 +89,8 @@ def test_what_was_deleted_before_anything_was_read_is_no_lag(monkeypatch):
         checkpoint=SimpleNamespace(read_up_to=dict),
         config=SimpleNamespace(pipelines={"p": settings}),
     )
-    monkeypatch.setattr(topics, "ends", lambda _config, _names: {PLACE: 1_000_030})
-    monkeypatch.setattr(topics, "begins", lambda _config, _names: {PLACE: 1_000_010})
+    monkeypatch.setattr(topics, "ends", lambda _config, _names, **_: {PLACE: 1_000_030})
+    monkeypatch.setattr(topics, "begins", lambda _config, _names, **_: {PLACE: 1_000_010})
     watch = LagWatch([pipeline])
     watch._look_at(pipeline)
     assert watch.of("p").records == 20
@@ -112,3 +112,23 @@ def test_a_look_that_fails_reads_the_passwords_anew(monkeypatch):
     assert done.wait(60)
     watch.end()
     watch.join(60)
+
+
+def test_a_look_does_not_announce_that_it_waits(monkeypatch):
+    """The service says once that Kafka is away; looks come every few seconds, also for hours."""
+    asked = []
+
+    def wait(_config, *, announce):
+        asked.append(announce)
+        raise KafkaUnavailable("It does not answer.")
+
+    monkeypatch.setattr(topics.connection, "wait_for_kafka", wait)
+    pipeline = SimpleNamespace(
+        name="p",
+        last_report=None,
+        checkpoint=SimpleNamespace(read_up_to=dict),
+        config=SimpleNamespace(pipelines={"p": SimpleNamespace(input=["t"], commands="c")}),
+    )
+    with pytest.raises(KafkaUnavailable):
+        LagWatch([pipeline])._look_at(pipeline)
+    assert asked == [False]
