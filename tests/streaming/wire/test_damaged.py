@@ -127,7 +127,8 @@ BOMB = bytes(8 * MIB)
         ("snappy", b"\xff" * 30),
     ],
 )
-def test_what_claims_to_be_huge(compression, packed):
+def test_what_claims_to_be_huge(compression, packed, monkeypatch):
+    monkeypatch.setattr(decompression, "_damaged", set())  # behind a damaged body it may be that
     with pytest.raises(ValueError, match=r"it claims [\d,]+ bytes, and can have [\d,]+"):
         decompressed(memoryview(packed), compression, MIB)
     whole = bytearray(batch([RECORD], 3))
