@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streaming.logs import count
+
+if TYPE_CHECKING:
+    from streaming.config import Config
 
 
 def topics(
@@ -24,9 +29,9 @@ def topics(
 
     Existing topics are left unchanged.
 
-    A new topic gets as many partitions as its pipeline's first input has, else 8 (one of commands:
-    1), and the brokers' own replication factor and retention. A run creates missing outputs itself,
-    but no inputs.
+    A new topic gets as many partitions as it had (if the checkpoint can be read), else as its
+    pipeline's first input has, else 8 (one of commands: 1), and the brokers' own replication factor
+    and retention. A run creates missing outputs itself, but no inputs.
 
     Exit status: 0 all are there; 1 some are missing or Kafka does not answer; 2 wrong input.
 
@@ -37,7 +42,8 @@ def topics(
 
     settings = load_config(config)
     if create:
-        for name in all_topics.create(settings, inputs=True):
+        known = partial(_known, settings)
+        for name in all_topics.create(settings, inputs=True, known=known):
             print(f"created {name}", file=sys.stderr)
     needed = all_topics.needed(settings)
     if as_json:
@@ -50,3 +56,13 @@ def topics(
     if lacking := sum(topic.partitions is None for topic in needed):
         print(f"{lacking} missing; --create creates them.", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _known(config: Config) -> dict[str, int]:
+    from streaming.errors import SequencerError  # noqa: PLC0415
+    from streaming.service.checkpoint import Checkpoint  # noqa: PLC0415
+    from streaming.service.planning import known_partitions  # noqa: PLC0415
+
+    with suppress(SequencerError):  # on another machine, say
+        return known_partitions(Checkpoint.of(config, name) for name in config.pipelines)
+    return {}

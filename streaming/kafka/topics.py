@@ -54,14 +54,20 @@ def missing(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
 
 
 def create(
-    config: Config, *, inputs: bool, commands: bool = True, names: Iterable[str] | None = None
+    config: Config,
+    *,
+    inputs: bool,
+    commands: bool = True,
+    names: Iterable[str] | None = None,
+    known: Callable[[], Mapping[str, int]] = dict,
 ) -> list[str]:
     """Create the missing topics of these pipelines (None: all); return their names. Idempotent.
 
     Inputs that only users write to are created only with ``inputs``: a missing one is more often a
     typing error. Topics of commands are created unless ``commands`` is false. A new topic gets as
-    many partitions as its pipeline's first input has, else 8 (one of commands or progress marks:
-    1), the brokers' own replication, and the inputs' limits.
+    many partitions as it had (``known`` says so of some), else as its pipeline's first input has,
+    else 8 (one of commands or progress marks: 1), the brokers' own replication, and the inputs'
+    limits.
     """
     from streaming.wire.admin import NewTopic  # noqa: PLC0415  (a quick --help)
 
@@ -75,9 +81,13 @@ def create(
     ]
     if not wanted:
         return []
-    common = limits.settings(config, there)
+    common, counts = limits.settings(config, there), known()
     new = [
-        NewTopic(topic.name, _partitions_of(topic, config, there), _settings(topic.role, common))
+        NewTopic(
+            topic.name,
+            counts.get(topic.name) or _partitions_of(topic, config, there),
+            _settings(topic.role, common),
+        )
         for topic in wanted
     ]
     return make(config, new)

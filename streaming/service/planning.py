@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +159,18 @@ def kept_partitions(
                 pipeline=name,
             )
     return {**known, **kept}
+
+
+def known_partitions(checkpoints: Iterable[Checkpoint]) -> dict[str, int]:
+    """Return over how many partitions the keys of written topics are spread.
+
+    A topic that was deleted is created with as many: a batch in doubt is spread over them.
+    """
+    known: dict[str, int] = {}
+    for checkpoint in checkpoints:
+        for topic, number in Decisions(checkpoint).last().get("partitions", {}).items():
+            known[topic] = max(number, known.get(topic, 0))
+    return known
 
 
 def _require_enough(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from streaming.config import Config
@@ -17,7 +18,7 @@ from streaming.service.marks import END_SECONDS_MAX
 from streaming.service.metrics import served
 from streaming.service.metrics.health import Health
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
-from streaming.service.planning import require_own, state_partitions
+from streaming.service.planning import known_partitions, require_own, state_partitions
 from streaming.service.restarts import Restarts
 from streaming.spark import preflight
 from streaming.spark.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
@@ -192,7 +193,8 @@ class Service:
         rights.require(self.config, self.names)  # Kafka lists no topic that a user may not see
         topics.require(self.config, self.names, inputs_only=True)
         if self.config.service.create_topics:
-            for name in topics.create(self.config, inputs=False, names=self.names):
+            known = partial(known_partitions, self.claimed)
+            for name in topics.create(self.config, inputs=False, names=self.names, known=known):
                 say(f"created topic {name}", event="topic-created", topic=name)
         topics.require(self.config, self.names)
         limits.require(self.config, self.names)

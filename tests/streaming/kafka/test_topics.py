@@ -162,6 +162,15 @@ def test_partitions_of_what_is_missing(config, topic_prefix):
         topics.partitions(config(a={}), [topic_prefix + "x"])
 
 
+def test_what_was_deleted_gets_as_many_partitions_as_it_had(broker, config, topic_prefix):
+    create_topics(broker.bootstrap, {topic_prefix + "a.in": 2})
+    settings = config(a={})
+    output = settings.pipelines[topic_prefix + "a"].output
+    topics.create(settings, inputs=False, known=lambda: {output: 5, "another": 7})
+    found = {each.role: each.partitions for each in topics.needed(settings)}
+    assert (found["output"], found["rejects"]) == (5, 2)
+
+
 def test_what_is_being_made_elsewhere_is_waited_for(broker, config, topic_prefix, monkeypatch):
     monkeypatch.setattr(topics, "NEW_SECONDS_MAX", SECONDS_MAX)
     made = topic_prefix + "late"

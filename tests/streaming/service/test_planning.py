@@ -17,7 +17,13 @@ from streaming.errors import ConfigError, StorageUnavailable
 from streaming.service import planning
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.decisions import PINNED, Decisions
-from streaming.service.planning import kept_partitions, make_plan, shards, state_partitions
+from streaming.service.planning import (
+    kept_partitions,
+    known_partitions,
+    make_plan,
+    shards,
+    state_partitions,
+)
 
 GROUPS = {"G0": ["A", "B"], "G1": ["B", "C"]}
 
@@ -112,6 +118,9 @@ def test_an_output_that_was_made_again_smaller_stops_a_start_while_a_batch_is_in
         kept_partitions(checkpoint, {"out": 1, "events": 1}, print)
     assert "--alter --topic out --partitions 6." in error.value.remedy
     assert kept_partitions(checkpoint, {"out": 6, "events": 1}, print)["out"] == 6
+    others = Checkpoint(str(tmp_path), "q"), Checkpoint(str(tmp_path), "new")
+    Decisions(others[0]).standing(0, {"partitions": {"events": 2}})
+    assert known_partitions([checkpoint, *others]) == {"out": 6, "events": 2}, "so they are made"
     (tmp_path / "p" / "commits" / "0").write_text("v1")
     assert kept_partitions(checkpoint, {"out": 1, "events": 1}, print)["out"] == 1, "none is"
 
