@@ -210,8 +210,11 @@ def restore_backup(history, rng):
         if not history.storage.is_begun:
             return  # there is nothing to copy
         restore = back_up(history.storage)
+        query, planned = history.storage.query(), history.storage.planned()
 
         def back():
+            if planned < 0 and history.storage.query() != query:
+                return  # it knows no batch, nor does the query go on: it is a new checkpoint
             for process in history.service.processes():
                 process.kill()
             restore()

@@ -109,3 +109,21 @@ def test_an_output_made_again_with_fewer_partitions_is_given_them_back(
     add_partitions(broker.bootstrap, topics["output"], 6)
     run_once(config)
     assert len(read_all(broker.bootstrap, topics["output"])) == len(KEYS)
+
+
+def test_it_is_deleted_behind_a_crash_and_has_as_many_partitions_as_before(
+    broker, topic_prefix, tmp_path
+):
+    """The batch in doubt is spread over more than the input has, which new topics get."""
+    topics = channel_topics(topic_prefix)
+    create_topics(broker.bootstrap, {topics["input"]: 1, topics["output"]: 4})
+    config = write_config(tmp_path, broker.bootstrap, {"p": topics}, create_topics=True)
+    send(broker, topics, 0)
+    fault = {"SEQUENCER_FAULT": f"3-4:{tmp_path / 'died'}"}
+    with Service(config, "--once", environment=fault) as service:
+        assert service.wait(SECONDS_MAX) == -signal.SIGKILL, service.said()
+    delete_topic(broker.bootstrap, topics["output"])
+    assert f"created topic {topics['output']}" in run_once(config)
+    found = read_all(broker.bootstrap, topics["output"])
+    assert {record.key for record in found} == {*KEYS}
+    assert len({record.partition for record in found}) == 4
