@@ -28,7 +28,7 @@ from harness import create, warm_broker
 from process_tree import core_seconds, resident, session_processes
 from scipy import stats
 from service import COMMAND, ended, running, wait_until
-from visitors import BLOCKED_OF, Crowd, Looking, views, wait_for
+from visitors import BLOCKED_OF, LIMIT_SECONDS, Crowd, Looking, views, wait_for
 
 from streaming.config import load_config
 from streaming.console.history import SLOW_SECONDS
@@ -38,7 +38,6 @@ from streaming.service.checkpoint import STATUS, Checkpoint
 GROUPS, SUBSCRIBERS, MEMBERS = 64, 200, 40
 GROUP_MESSAGES_EACH_SECOND = 10
 ANSWER_SECONDS_MAX, CORE_MAX, MIB_MAX = 1.0, 0.05, 150
-LIMIT_SECONDS = 300
 OPENED = 3
 SETTLE_SECONDS = 0.5
 REST_SECONDS, QUESTIONS = 10, 300

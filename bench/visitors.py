@@ -10,6 +10,7 @@ import time
 BLOCKED_OF = 100
 """One channel in so many waits for a label."""
 LIMIT_SECONDS = 300
+"""Whatever is waited for has come by then."""
 
 
 class Looking:

@@ -101,7 +101,8 @@ def resend(
         print(json.dumps({each: asdict(count) for each, count in counts.items()}))
         return
     _show(counts, dry=dry)
-    for each in [k for k, n in counts.items() if n.sent and k in choice.reasons and to is None]:
+    sent = [each for each, count in counts.items() if count.sent and each in choice.reasons]
+    for each in sent if to is None else ():
         if unless := AGAIN_UNLESS.get(each, "nothing about the record has changed"):
             _tell(f"{each}: it comes back as a reject where its cause holds still ({unless})")
     if unknown := choice.reasons - counts.keys():

@@ -252,7 +252,7 @@ def spread_rows(
     inputs = inputs[~is_command[inputs]]
     commands = np.flatnonzero(is_command)
     chunks = np.flatnonzero(topic > len(plan.inputs))
-    targets = _targets(table.take(pa.array(chunks)), plan)
+    targets = _targets(table, chunks, plan)
     row = np.concatenate((inputs, chunks, np.tile(commands, plan.shards)))
     shard = np.concatenate(
         (
@@ -265,14 +265,15 @@ def spread_rows(
     return pack_by_shard(rows, shard, state_keys(plan), large_rows=large_rows)
 
 
-def _targets(chunks: pa.Table, plan: ExchangePlan) -> list[int]:
-    """Return the shards that chunks are for. InputDamaged where one is not the service's."""
-    keys, sizes = flat(chunks["key"]).to_pylist(), row_bytes(flat(chunks["value"])).tolist()
+def _targets(table: pa.Table, chunks: NDArray[np.int64], plan: ExchangePlan) -> list[int]:
+    """Return the shards that the rows ``chunks`` are for. InputDamaged where one is foreign."""
+    keys = flat(table["key"]).take(pa.array(chunks)).to_pylist()
+    sizes = row_bytes(flat(table["value"]))[chunks].tolist()  # no value is copied for it
     targets = []
-    for row, (key, size) in enumerate(zip(keys, sizes, strict=True)):
+    for row, key, size in zip(chunks.tolist(), keys, sizes, strict=True):
         target = int(key) if key and key.isdigit() else plan.shards
         if target >= plan.shards or size < ENVELOPE_BYTES:
-            partition, offset = (chunks[name][row].as_py() for name in ("partition", "offset"))
+            partition, offset = (table[name][row].as_py() for name in ("partition", "offset"))
             raise InputDamaged(
                 f"{plan.transit}/{partition}@{offset} is not a record of this service.",
                 "Nothing was written of its batch.",

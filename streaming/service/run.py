@@ -157,8 +157,8 @@ class Service:
                 return
         started = [each for each in pipelines if each.state_partitions and not each.ended]
         begun = {each.name: each.state_partitions for each in started}
-        service = self.config.service
-        asked = service.state_partitions and state_partitions(self.config, service.state_partitions)
+        says_how_many = self.config.service.state_partitions is not None
+        asked = state_partitions(self.config, cores=1) if says_how_many else None
         for line in cluster.misfits(begun, asked) if begun else ():
             say(line)
         self.stopping.busy = True
