@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -101,10 +101,8 @@ def resend(
         print(json.dumps({each: asdict(count) for each, count in counts.items()}))
         return
     _show(counts, dry=dry)
-    sent = [each for each, count in counts.items() if count.sent and each in choice.reasons]
-    for each in sent if to is None else ():
-        if unless := AGAIN_UNLESS.get(each, "nothing about the record has changed"):
-            _tell(f"{each}: it comes back as a reject where its cause holds still ({unless})")
+    if to is None:
+        _tell_what_comes_back(counts, choice.reasons)
     if unknown := choice.reasons - counts.keys():
         _tell(f"no reject has the reason {', '.join(sorted(unknown))}")
 
@@ -123,6 +121,12 @@ def _require_reasons(given: Sequence[str], known: Sequence[str]) -> None:
 
 def _tell(what: str) -> None:
     print(printable(what), file=sys.stderr, flush=True)
+
+
+def _tell_what_comes_back(counts: Mapping[str, Count], chosen: Collection[str]) -> None:
+    for each in [each for each, count in counts.items() if count.sent and each in chosen]:
+        if unless := AGAIN_UNLESS.get(each, "nothing about the record has changed"):
+            _tell(f"{each}: it comes back as a reject where its cause holds still ({unless})")
 
 
 def _show(counts: dict[str, Count], *, dry: bool) -> None:
