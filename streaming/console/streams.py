@@ -13,14 +13,18 @@ from streaming.console.views import looked, reject_of
 from streaming.console.waits import waiting_one
 from streaming.disciplines.channels.sql import header_name
 from streaming.graph import lanes
+from streaming.kafka import topics
 from streaming.kafka.newest import Found, Search, search
 from streaming.places import TopicPartition
+from streaming.settings.values import SUBSCRIBER
 
 LANE_ARRIVALS = 48
 QUICK_SECONDS = 0.4
 """How long a page reads topics unless somebody asks it to look farther back."""
 COPIES_MAX = 5_000
 """Copies of a group's messages that are looked at in each partition: one of each is shown."""
+TOPICS_MAX = 20
+"""Topics of a group's members that are looked at, where each has one."""
 
 Signature = tuple[Any, ...]
 
@@ -56,9 +60,9 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
     def is_its(record: Found) -> bool:
         return channel_of(settings, record) == key
 
-    topics = (*settings.input, settings.output, settings.rejects)
+    names = (*settings.input, settings.output, settings.rejects)
     found = search(
-        config, topics, is_its, LANE_ARRIVALS, seconds_max=scope.seconds, until=scope.until
+        config, names, is_its, LANE_ARRIVALS, seconds_max=scope.seconds, until=scope.until
     )
     arrivals = [each for each in found.records if each.topic in settings.input]
     out = [
@@ -117,8 +121,13 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
     }
 
 
-def group(config: Config, name: str, asked: str, scope: Scope) -> dict[str, Any]:
-    """Return a group's newest messages: as they arrived, and in the order of all its members."""
+def group(
+    config: Config, name: str, asked: str, scope: Scope, members: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return a group's newest messages: as they arrived, and in the order of all its members.
+
+    ``members``: in whose topics to look, if each has one; the first TOPICS_MAX are enough.
+    """
     settings = config.pipelines[name]
     prefix = config.service.header_prefix
     wanted = asked.encode()
@@ -140,7 +149,8 @@ def group(config: Config, name: str, asked: str, scope: Scope) -> dict[str, Any]
             copies.setdefault(_group_number(each, prefix), each)
         return len(copies) >= LANE_ARRIVALS
 
-    found = search(config, [settings.output], is_another, COPIES_MAX, enough=take, **limits)
+    outputs = _outputs(config, name, members or settings.subscribers())
+    found = search(config, outputs, is_another, COPIES_MAX, enough=take, **limits)
     take(found.records)
     out = [copies[number] for number in sorted(copies)][-LANE_ARRIVALS:]
     senders = [escaped(each.key or b"") for each in arrivals.records]
@@ -160,7 +170,7 @@ def subscriber(config: Config, name: str, key: bytes, scope: Scope) -> dict[str,
     prefix = config.service.header_prefix
     deliveries = search(
         config,
-        [settings.output],
+        _outputs(config, name, [key.decode(errors="replace")]),
         lambda record: channel_of(settings, record) == key,
         LANE_ARRIVALS,
         seconds_max=scope.seconds / 2,
@@ -184,6 +194,16 @@ def subscriber(config: Config, name: str, key: bytes, scope: Scope) -> dict[str,
     found = _matched(config, name, (arrivals.records, shown), (out, numbers), escaped(key))
     found |= waiting_one(config, name, key) | {"key": escaped(key)}
     return found | _reach(scope, deliveries, arrivals)
+
+
+def _outputs(config: Config, name: str, readers: Sequence[str]) -> list[str]:
+    """Return where deliveries are: one topic, or those that these subscribers have."""
+    output = config.pipelines[name].output
+    if SUBSCRIBER not in output:
+        return [output]
+    there = topics.existing(config)
+    own = (output.replace(SUBSCRIBER, each) for each in readers)
+    return [topic for topic in own if topic in there and config.is_output(name, topic)][:TOPICS_MAX]
 
 
 def _above(discipline: str, record: Found) -> str:

@@ -87,6 +87,28 @@ def test_a_subscriber_s_stream_is_joined_by_content_and_notices_are_not(tmp_path
     assert lines(found["picture"]) == 2
 
 
+def test_where_each_subscriber_has_a_topic(tmp_path, topics, monkeypatch):
+    """Those that commands have added, too; other topics may have names that fit."""
+    output = {"output": "t.{subscriber}"}
+    config = config_of(tmp_path, discipline="group", groups={"G": ["A"]}, **output)
+    topics["t.in"] = [record("t.in", n, b"s", b"%d" % n, n, group="G") for n in range(2)]
+    numbers = [{"sequence": str(n), "group_version": str(n), "group_sequence": "0"} for n in (0, 1)]
+    copies = [(n, name) for n in range(2) for name in ("A", "new") if n or name == "A"]
+    for n, name in copies:
+        each = {"group": "G", "sender": "s", **numbers[n]}
+        topic = topics.setdefault(f"t.{name}", [])
+        topic.append(record(f"t.{name}", n, name.encode(), b"%d" % n, n, **each))
+    monkeypatch.setattr(streams.topics, "existing", lambda _config: dict.fromkeys(topics, 1))
+    for key, count in {b"A": 2, b"new": 1, b"in": 0, b"nobody": 0}.items():
+        found = streams.subscriber(config, "p", key, Scope(1))
+        assert (len(found["deliveries"]), lines(found["picture"])) == (count, count)
+    for members, count in {("A", "new"): 2, ("new",): 1, (): 2}.items():
+        found = streams.group(config, "p", "G", Scope(1), members)
+        assert len(found["deliveries"]) == count
+    wanted = {"t.A": True, "t.new": True, "t.in": False, "t.": False, "u.new": False}
+    assert {topic: config.is_output("p", topic) for topic in wanted} == wanted
+
+
 @pytest.mark.parametrize("origin", ["", "t.in/0@1"])
 def test_a_peer_by_content_or_by_origin(tmp_path, topics, origin):
     config = config_of(tmp_path, discipline="multicast")
