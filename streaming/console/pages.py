@@ -88,7 +88,7 @@ def records(desk: Desk, request: Request) -> Response:
             values.place_in(asked["place"])
             return RedirectResponse(values.link(name, asked["place"].strip()), 303)
         with desk.turn():
-            rows, found = views.records(desk.config, topic, asked, _seconds(request))
+            rows, found = views.records(desk.config, name, topic, asked, _seconds(request))
     except ValueError as error:
         raise HTTPException(400, f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
     shown: dict[str, Any] = {"rows": rows, "topic": topic, "asked": asked, "roles": roles}
