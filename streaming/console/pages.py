@@ -17,6 +17,7 @@ from streaming.console import actions, drawing, effects, streams, values, views,
 from streaming.console.desk import Desk
 from streaming.kafka.newest import SECONDS_MAX, around
 from streaming.verify import current
+from streaming.verify.notices import is_notice
 
 NEIGHBOURS = 10
 """Offsets before and after a record whose records its page lists."""
@@ -116,8 +117,9 @@ def record(desk: Desk, request: Request) -> Response:
         return desk.page(request, "nowhere.html", place="{}/{}@{}".format(*place), **shown)
     if shown["role"] == "rejects":  # in other topics these headers are a sender's
         shown |= views.reject_of(desk.config, found)
-    is_notice = found.header(desk.config.service.header_prefix + "notice") is not None
-    is_of_channel = shown["role"] in ("input", "output", "rejects") and not is_notice
+    prefix = desk.config.service.header_prefix
+    is_of_event = shown["role"] == "output" and is_notice(found, prefix)
+    is_of_channel = shown["role"] in ("input", "output", "rejects") and not is_of_event
     settings = desk.config.pipelines[name]
     stream = values.channel_of(settings, found) if is_of_channel else found.key
     return desk.page(request, "record.html", stream=stream, **shown)

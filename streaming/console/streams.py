@@ -17,6 +17,7 @@ from streaming.kafka import topics
 from streaming.kafka.newest import Found, Search, search
 from streaming.places import TopicPartition
 from streaming.settings.values import SUBSCRIBER
+from streaming.verify.notices import is_notice
 
 LANE_ARRIVALS = 48
 QUICK_SECONDS = 0.4
@@ -68,7 +69,7 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
     out = [
         each
         for each in found.records
-        if each.topic == settings.output and each.header(prefix + "notice") is None
+        if each.topic == settings.output and not is_notice(each, prefix)
     ]
     reasons = {
         reject["rejected_place"]: reject["reason"]
@@ -177,9 +178,7 @@ def subscriber(config: Config, name: str, key: bytes, scope: Scope) -> dict[str,
         until=scope.until,
     )
     out = deliveries.records
-    wanted = {
-        _signature_out(each, prefix) for each in out if each.header(prefix + "notice") is None
-    }
+    wanted = {_signature_out(each, prefix) for each in out if not is_notice(each, prefix)}
     arrivals = search(
         config,
         settings.input,

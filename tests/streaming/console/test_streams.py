@@ -44,6 +44,9 @@ def record(topic, offset, key, value=b"", at=0, partition=0, **headers):
     return Found(topic, partition, offset, at, key, value, pairs)
 
 
+COUNTS = {"sequence": "1", "incarnation": "9"}
+
+
 def lines(picture):
     """How many arrivals are joined with their deliveries."""
     return picture.count("<line")
@@ -78,7 +81,7 @@ def test_a_subscriber_s_stream_is_joined_by_content_and_notices_are_not(tmp_path
     topics["t.in"] = [record("t.in", n, b"s", b"same", 7, group="GH"[n]) for n in range(2)]
     topics["t.out"] = [
         record("t.out", 0, b"A", b"same", 7, group="H", sender="s", sequence="0"),
-        record("t.out", 1, b"A", b"", 8, notice="joined", sequence="1"),
+        record("t.out", 1, b"A", None, 8, notice="joined", detail="{}", **COUNTS),
         record("t.out", 2, b"A", b"same", 7, group="G", sender="s", sequence="2"),
         record("t.out", 3, b"B", b"same", 7, group="G", sender="s", sequence="0"),
     ]
@@ -131,6 +134,21 @@ def test_a_channel_whose_input_is_another_pipeline_s_output(tmp_path, topics):
     topics["t.out"] = [record("t.out", n, b"K", b"%d" % n, n, **more[n]) for n in range(3)]
     found = streams.channel(config, "p", b"K", Scope(1))
     assert lines(found["picture"]) == 3
+
+
+@pytest.mark.parametrize("own", [{"notice": "sale"}, {"notice": "gap", "detail": "{}"}])
+def test_a_message_with_a_header_notice_is_none(tmp_path, topics, own):
+    config = config_of(tmp_path)
+    topics["t.in"] = [record("t.in", 0, b"K", b"v", 0, **own, label="0")]
+    topics["t.out"] = [record("t.out", 0, b"K", b"v", 0, **own, label="0", **COUNTS)]
+    found = streams.channel(config, "p", b"K", Scope(1))
+    assert lines(found["picture"]) == 1
+    config = config_of(tmp_path, discipline="group", groups={"G": ["A"]})
+    topics["t.in"] = [record("t.in", 0, b"s", b"v", 0, **own, group="G")]
+    added = {"sender": "s", "group_sequence": "0", "group_version": "0", **COUNTS}
+    topics["t.out"] = [record("t.out", 0, b"A", b"v", 0, **own, group="G", **added)]
+    found = streams.subscriber(config, "p", b"A", Scope(1))
+    assert lines(found["picture"]) == 1
 
 
 def test_a_labelled_channel(tmp_path, topics):
