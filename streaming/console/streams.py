@@ -17,6 +17,7 @@ from streaming.kafka import topics
 from streaming.kafka.newest import Found, Search, search
 from streaming.places import TopicPartition
 from streaming.settings.values import SUBSCRIBER
+from streaming.verify.copies import SENDER
 from streaming.verify.notices import is_notice
 
 LANE_ARRIVALS = 48
@@ -178,7 +179,8 @@ def subscriber(config: Config, name: str, key: bytes, scope: Scope) -> dict[str,
         until=scope.until,
     )
     out = deliveries.records
-    wanted = {_signature_out(each, prefix) for each in out if not is_notice(each, prefix)}
+    kind = settings.discipline
+    wanted = {_signature_out(each, prefix, kind) for each in out if not is_notice(each, prefix)}
     arrivals = search(
         config,
         settings.input,
@@ -228,7 +230,8 @@ def _matched(
     for row, record in enumerate(arrivals[0]):
         for signature in _signatures_in(record):
             rows.setdefault(signature, row)
-    origins = [rows.get(_signature_out(each, prefix)) for each in out[0]]
+    kind = config.pipelines[name].discipline
+    origins = [rows.get(_signature_out(each, prefix, kind)) for each in out[0]]
     delivered = set(origins)
     above = [
         lanes.Arrival(
@@ -270,11 +273,12 @@ def _origin(record: Found, prefix: str) -> str:
     return record.text(name) if record.headers and record.headers[-1][0] == name else ""
 
 
-def _signature_out(record: Found, prefix: str) -> Signature:
+def _signature_out(record: Found, prefix: str, discipline: str) -> Signature:
     """Return what a delivery says of the record that it was."""
     if origin := _origin(record, prefix):
         return (origin,)
-    sender = record.header(prefix + "sender") or record.header(prefix + "from") or record.key
+    name = SENDER.get(discipline)
+    sender = record.header(prefix + name) if name else record.key
     return (sender, record.header("group"), record.timestamp, record.value)
 
 

@@ -1,5 +1,6 @@
 """Lanes of groups, subscribers, peers and channels, from records that stand in memory."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -134,6 +135,17 @@ def test_a_channel_whose_input_is_another_pipeline_s_output(tmp_path, topics):
     topics["t.out"] = [record("t.out", n, b"K", b"%d" % n, n, **more[n]) for n in range(3)]
     found = streams.channel(config, "p", b"K", Scope(1))
     assert lines(found["picture"]) == 3
+
+
+def test_headers_of_a_sender_s_own_name_no_sender(tmp_path, topics):
+    own = {"sender": "me", "from": "me"}
+    topics["t.in"] = [record("t.in", 0, b"K", b"v", 0, **own, to="K")]
+    for discipline, added in {"label": {"label": "0"}, "multicast": {"from": "K"}}.items():
+        config = config_of(tmp_path, discipline=discipline)
+        sent = record("t.out", 0, b"K", b"v", 0, **own, to="K")
+        headers = record("t.out", 0, b"K", **added, **COUNTS).headers
+        topics["t.out"] = [replace(sent, headers=sent.headers + headers)]
+        assert lines(streams.subscriber(config, "p", b"K", Scope(1))["picture"]) == 1
 
 
 @pytest.mark.parametrize("own", [{"notice": "sale"}, {"notice": "gap", "detail": "{}"}])
