@@ -15,7 +15,7 @@ from streaming.places import Place
 from streaming.settings.fields import JSON, ValueField
 from streaming.settings.values import SUBSCRIBER
 from streaming.verify import copies
-from streaming.verify.added import REJECT_HEADERS, reject
+from streaming.verify.added import MORE_HEADERS, reject
 from streaming.verify.channel_notices import WORDS
 from streaming.verify.commands import place_in
 from streaming.verify.notices import is_notice, read_notice
@@ -180,13 +180,13 @@ class Lives:
             for each in self.seeker.oldest_first(span):
                 found = reject(each, self.prefix)
                 if found is not None and found.origin == record.place:
+                    said = (found.after, found.gap, found.detail or None)
                     headers = {
-                        key.removeprefix(self.prefix): (value or b"").decode(errors="replace")
-                        for key, value in each.headers
-                        if key.removeprefix(self.prefix).startswith("reject-")
-                        and key.removeprefix(self.prefix) not in REJECT_HEADERS[1:]
+                        name: value.decode(errors="replace")
+                        for name, value in zip(MORE_HEADERS, said, strict=True)
+                        if value is not None
                     }
-                    life.reject = shown(each) | headers
+                    life.reject = shown(each) | {"reject-reason": found.reason} | headers
                     return
 
     def _find_events(self, record: Record, life: Life, pipeline: Any) -> None:

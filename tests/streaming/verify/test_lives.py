@@ -339,6 +339,20 @@ def test_messages_that_nobody_got(discipline):
     assert (one["state"], one["events"]) == ("undelivered", [event])
 
 
+def test_a_reject_that_was_one_before_has_its_own_reason():
+    """Somebody sent it again with the headers that made it a reject."""
+    topics, place = Topics(holes=False), (b"p.in", b"0", b"0")
+    own = [("label", b"0"), *zip(("reject-reason", "reject-topic"), (b"late", b"o"), strict=True)]
+    own += [("reject-partition", b"0"), ("reject-offset", b"9"), ("reject-gap", b"theirs")]
+    sent = topics.put("p.in", 0, 100, b"k", b"v", own)
+    names = ("reject-reason", "reject-topic", "reject-partition", "reject-offset", "reject-after")
+    added = [*zip(names, (b"duplicate", *place, b"7/0"), strict=True)]
+    topics.put("p.rejects", 0, 100, b"k", b"v", [*sent.headers, *added])
+    _, one = life(topics, "p.in", 0, 0)
+    found = {name: text for name, text in one["reject"].items() if name.startswith("reject-")}
+    assert found == {"reject-reason": "duplicate", "reject-after": "7/0"}
+
+
 def test_an_input_beside_topics_of_subscribers_is_no_output():
     """Its name begins as theirs do. A command has added one of them, which gets messages, too."""
     topics = Topics(holes=False)
