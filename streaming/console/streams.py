@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streaming.arrow.key_text import escaped
@@ -59,8 +59,11 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
     settings = config.pipelines[name]
     prefix = config.service.header_prefix
 
+    def as_sent(record: Found) -> Found:
+        return _without_added(record, prefix) if record.topic == settings.output else record
+
     def is_its(record: Found) -> bool:
-        return channel_of(settings, record) == key
+        return channel_of(settings, as_sent(record)) == key
 
     names = (*settings.input, settings.output, settings.rejects)
     found = search(
@@ -80,7 +83,7 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
     name_of_label = header_name(settings.label)
 
     def label_of(record: Found) -> str:
-        return record.text(name_of_label) if name_of_label else ""
+        return as_sent(record).text(name_of_label) if name_of_label else ""
 
     def known_by(record: Found) -> str:  # without a label: the time and the value
         return label_of(record) or repr((record.timestamp, record.value))
@@ -265,6 +268,15 @@ def _drawn(
         for each, text, origin in zip(out, texts, origins, strict=True)
     ]
     return lanes.draw(above, below, title)
+
+
+def _without_added(delivery: Found, prefix: str) -> Found:
+    """Return a channel's delivery without the headers that the service put behind its own."""
+    headers = delivery.headers
+    for name in ("origin", "incarnation", "sequence"):
+        if headers and headers[-1][0] == prefix + name:
+            headers = headers[:-1]
+    return replace(delivery, headers=headers)
 
 
 def _origin(record: Found, prefix: str) -> str:

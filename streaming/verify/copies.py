@@ -7,6 +7,7 @@ from typing import Any
 
 from streaming.arrow.partitioner import partition_of
 from streaming.verify import origins
+from streaming.verify.added import without
 from streaming.verify.origins import content_of, read_origin, text_of
 from streaming.verify.records import Record
 from streaming.verify.seeking import Seeker, Span
@@ -54,6 +55,14 @@ def found(
             came = read_origin(each.header(prefix + "origin")[1])
             if came is not None and came[:2] == record.place[:2] and came > record.place:
                 last = each.offset
+
+
+def as_sent(delivery: Record, discipline: str, prefix: str) -> Record:
+    """Return a delivery without the headers that the service added; it may have such names, too."""
+    if delivery.headers and delivery.headers[-1][0] == prefix + "origin":
+        delivery = without(delivery, 1)
+    named = NAMING[discipline](delivery, prefix)
+    return delivery if named is None else without(delivery, named[0])
 
 
 def is_of(delivery: Record, record: Record, discipline: str, prefix: str) -> bool:

@@ -163,15 +163,16 @@ class Lives:
     def _outputs(self, life: Life, pipeline: Any) -> list[str]:
         if SUBSCRIBER not in pipeline.output:
             return [pipeline.output]
-        there = self.seeker.topic_names()
-        return sorted(topic for topic in there if self.config.is_output(life.pipeline, topic))
+        is_output, name = self.config.is_output, life.pipeline
+        return sorted(each for each in self.seeker.topic_names() if is_output(name, each))
 
     def _shown_delivery(self, record: Record, pipeline: Any) -> dict[str, Any]:
         """A delivery with its numbers, and with the label that a header gave it."""
         found = {name: record.header(self.prefix + name)[1] for name in NUMBERS}
         label = getattr(pipeline, "label", None)
         name = header_name(label) if isinstance(label, str) else None
-        found |= {"label": record.header(name)[1] if name else None}
+        own = copies.as_sent(record, pipeline.discipline, self.prefix)
+        found |= {"label": own.header(name)[1] if name else None}
         texts = {name: value.decode(errors="replace") for name, value in found.items() if value}
         return shown(record) | texts
 
@@ -265,18 +266,19 @@ class Lives:
         key = channel if pipeline.channel == "key" else None
         for span in self._spans_before(life, pipeline):
             for each in self.seeker.newest_first(span, key):
-                if self._channel(each, pipeline) == channel and self._is_labelled(each, pipeline):
+                own = copies.as_sent(each, "channel", self.prefix)
+                if self._channel(own, pipeline) == channel and self._has_label(each, own, pipeline):
                     yield each
 
-    def _is_labelled(self, delivery: Record, pipeline: Any) -> bool:
-        """Return whether a delivery may be what others wait for: no notice, not passed."""
+    def _has_label(self, delivery: Record, own: Record, pipeline: Any) -> bool:
+        """Return whether others wait for a delivery (``own``: as sent): no notice, not passed."""
         if read_notice(delivery, self.prefix, WORDS) is not None:
             return False
         label = pipeline.label
         if isinstance(label, ValueField) and label.encoding == JSON:
             return pipeline.unlabelled != "pass" or in_json(delivery.value, label.steps)[0]
         name = header_name(label)
-        return pipeline.unlabelled != "pass" or name is None or delivery.header(name)[0]
+        return pipeline.unlabelled != "pass" or name is None or own.header(name)[0]
 
     def _spans_before(self, life: Life, pipeline: Any) -> Iterable[Span]:
         if not life.deliveries:

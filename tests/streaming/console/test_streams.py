@@ -137,6 +137,20 @@ def test_a_channel_whose_input_is_another_pipeline_s_output(tmp_path, topics):
     assert lines(found["picture"]) == 3
 
 
+@pytest.mark.parametrize("origin", [None, b"t.in/0@0"])
+def test_a_label_and_a_channel_in_headers_named_like_ours(tmp_path, topics, origin):
+    settings = {"label": "header('sequence')", "channel": "header('incarnation')"}
+    config = config_of(tmp_path, **settings)
+    sent = record("t.in", 0, b"K", b"v", 0, sequence="100", incarnation="C")
+    added = record("t.out", 0, b"K", **COUNTS).headers
+    added += (("origin", origin),) if origin else ()
+    topics["t.in"] = [sent]
+    topics["t.out"] = [replace(sent, topic="t.out", headers=sent.headers + added)]
+    found = streams.channel(config, "p", b"C", Scope(1))
+    assert lines(found["picture"]) == 1
+    assert "label 100, sequence 1" in found["picture"]
+
+
 def test_headers_of_a_sender_s_own_name_no_sender(tmp_path, topics):
     own = {"sender": "me", "from": "me"}
     topics["t.in"] = [record("t.in", 0, b"K", b"v", 0, **own, to="K")]

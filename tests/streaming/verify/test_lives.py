@@ -353,6 +353,18 @@ def test_a_reject_that_was_one_before_has_its_own_reason():
     assert found == {"reject-reason": "duplicate", "reject-after": "7/0"}
 
 
+@pytest.mark.parametrize("origin", [False, True])
+def test_a_label_in_a_header_named_like_one_of_ours(origin):
+    topics, settings = Topics(holes=False), {"label": "header('sequence')", "unlabelled": "pass"}
+    labels = ([("sequence", b"5")], [("sequence", b"3")], [])
+    sent = [topics.put("p.in", 0, 100 + n, b"k", b"v", own) for n, own in enumerate(labels)]
+    for sequence, at in enumerate((2, 1, 0)):
+        delivered(topics, sent[at], sequence, origin=origin)
+    _, one = life(topics, "p.in", 0, 0, origin=origin, **settings)
+    assert [each["label"] for each in one["deliveries"]] == ["5"]
+    assert one["waited"]["for"]["label"] == "3", "the one without a label came last, and passed"
+
+
 def test_an_input_beside_topics_of_subscribers_is_no_output():
     """Its name begins as theirs do. A command has added one of them, which gets messages, too."""
     topics = Topics(holes=False)
