@@ -171,7 +171,7 @@ class Lives:
         found = {name: record.header(self.prefix + name)[1] for name in NUMBERS}
         label = getattr(pipeline, "label", None)
         name = header_name(label) if isinstance(label, str) else None
-        own = copies.as_sent(record, pipeline.discipline, self.prefix)
+        own = copies.as_sent(record, "channel", self.prefix)
         found |= {"label": own.header(name)[1] if name else None}
         texts = {name: value.decode(errors="replace") for name, value in found.items() if value}
         return shown(record) | texts

@@ -257,7 +257,7 @@ def test_a_record_that_got_a_label(origin):
         topics.put("p.out", 0, record.timestamp, record.key, record.value, headers)
     _, one = life(topics, "p.in", 0, 1, discipline="label", origin=origin)
     assert one["state"] == "delivered"
-    assert [each["place"] for each in one["deliveries"]] == ["p.out/0@1"]
+    assert [(each["place"], each["label"]) for each in one["deliveries"]] == [("p.out/0@1", "1")]
     back, _ = life(topics, "p.out", 0, 2, discipline="label", origin=origin)
     assert back["input"]["place"] == "p.in/0@2"
 
