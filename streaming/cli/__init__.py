@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -48,6 +49,10 @@ WRONG = 2
 NOT_WHOLE = (
     "What the command shows is not whole; whatever else it did stays.",
     "Make room, or send its output elsewhere.",
+)
+NO_FOLDER = (
+    "Nothing was done: a path in the command is relative to it.",
+    "Change to a folder that exists, and give the command again.",
 )
 app = typer.Typer(
     name="sequencer",
@@ -155,12 +160,20 @@ def _status() -> int:
                 end_output()
                 _tell(SequencerError(f"Output cannot be written: {error.strerror}.", *NOT_WHOLE))
             else:
-                _tell_fault()
+                _tell_fault(error)
             return FAULT
         status = INTERRUPTED
     if status == INTERRUPTED:  # typer makes that of Ctrl-C
         logs.say("stopped by Ctrl-C", event="interrupted", exit_status=INTERRUPTED)
     return status if isinstance(status, int) else 0
+
+
+def _has_working_folder() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _is_of_ctrl_c(error: BaseException | None) -> bool:
@@ -170,7 +183,10 @@ def _is_of_ctrl_c(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _tell_fault() -> None:
+def _tell_fault(error: Exception) -> None:
+    if isinstance(error, FileNotFoundError) and not _has_working_folder():
+        _tell(SequencerError("The working directory was removed.", *NO_FOLDER))
+        return
     said = "this is a fault of the program; please report it."
     if logs.in_json():
         trace = traceback.format_exc()

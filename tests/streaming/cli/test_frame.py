@@ -137,6 +137,20 @@ def test_a_fault_of_the_program_is_told_as_such(here, monkeypatch, config):
     assert err.endswith("this is a fault of the program; please report it.\n")
 
 
+@pytest.mark.parametrize("words", [("backup", "orders.toml", "bk"), ("broker", "--data", "data")])
+def test_a_working_directory_that_was_removed_is_no_fault_of_the_program(
+    here, monkeypatch, config, tmp_path, words
+):
+    file, folder = config(), tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    code, out, err = here(*(file if word.endswith(".toml") else word for word in words))
+    assert (code, out) == (1, "")
+    assert err.startswith("sequencer: The working directory was removed.\n  Nothing was done")
+    assert "Traceback" not in err
+
+
 def raised_by_ctrl_c():
     raise KeyboardInterrupt
 
