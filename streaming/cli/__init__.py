@@ -54,6 +54,12 @@ NO_FOLDER = (
     "Nothing was done: a path in the command is relative to it.",
     "Change to a folder that exists, and give the command again.",
 )
+NO_TEMPORARY = "No usable temporary directory"
+"""Python's words where it can write to no folder for temporary files."""
+NO_ROOM = (
+    "Nothing was done.",
+    "Set TMPDIR to a folder that this user can write to.",
+)
 app = typer.Typer(
     name="sequencer",
     cls=Verbs,
@@ -168,12 +174,15 @@ def _status() -> int:
     return status if isinstance(status, int) else 0
 
 
-def _has_working_folder() -> bool:
+def _missing_folder(error: FileNotFoundError) -> SequencerError | None:
+    """Return what this process lacks from its start on, if that raised the error."""
+    if error.filename is None and str(error.strerror).startswith(NO_TEMPORARY):
+        return SequencerError(f"{error.strerror}.", *NO_ROOM)
     try:
         Path.cwd()
     except FileNotFoundError:
-        return False
-    return True
+        return SequencerError("The working directory was removed.", *NO_FOLDER)
+    return None
 
 
 def _is_of_ctrl_c(error: BaseException | None) -> bool:
@@ -184,8 +193,8 @@ def _is_of_ctrl_c(error: BaseException | None) -> bool:
 
 
 def _tell_fault(error: Exception) -> None:
-    if isinstance(error, FileNotFoundError) and not _has_working_folder():
-        _tell(SequencerError("The working directory was removed.", *NO_FOLDER))
+    if isinstance(error, FileNotFoundError) and (reason := _missing_folder(error)):
+        _tell(reason)
         return
     said = "this is a fault of the program; please report it."
     if logs.in_json():

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,16 @@ def test_a_working_directory_that_was_removed_is_no_fault_of_the_program(
     code, out, err = here(*(file if word.endswith(".toml") else word for word in words))
     assert (code, out) == (1, "")
     assert err.startswith("sequencer: The working directory was removed.\n  Nothing was done")
+    assert "Traceback" not in err
+
+
+def test_no_folder_for_temporary_files_is_no_fault_of_the_program(here, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
+    code, out, err = here("broker", "--port", "0")
+    assert (code, out) == (1, "")
+    assert err.startswith("sequencer: No usable temporary directory found in ['/nonexistent'].\n")
+    assert "Set TMPDIR" in err
     assert "Traceback" not in err
 
 
