@@ -16,6 +16,7 @@ from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar
 from streaming.clients.deliveries import Delivery
 from streaming.clients.reading import OrderedConsumer
 from streaming.clients.sending import SECONDS_MAX
+from streaming.errors import ConfigError, SequencerError
 
 POLL_SECONDS = 0.2
 """The longest that one call of the thread reads, as others wait behind it."""
@@ -49,6 +50,7 @@ class AsyncSender(Generic[P, R]):
     def __init__(self, sender: Sends[P, R]) -> None:
         self.sender = sender
         self._thread = ThreadPoolExecutor(1, "sender")
+        self._is_closed = False
 
     async def send(self, *args: P.args, **more: P.kwargs) -> R:
         """Do what the producer's `send` does, and return what it returns.
@@ -65,6 +67,9 @@ class AsyncSender(Generic[P, R]):
 
     async def run(self, call: Callable[..., T], *args: Any, **more: Any) -> T:
         """Call something else of the producer, in turn: ``s.run(publisher.barrier, "G0")``."""
+        if self._is_closed:
+            what, effect = "This producer is closed.", "Nothing was sent."
+            raise SequencerError(what, effect, "Make a new one.")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, lambda: call(*args, **more))
 
@@ -80,6 +85,7 @@ class AsyncSender(Generic[P, R]):
         try:
             await self.run(self.sender.__exit__, kind, error, where)
         finally:
+            self._is_closed = True
             self._thread.shutdown(wait=False)
 
 
@@ -96,6 +102,7 @@ class AsyncConsumer(Generic[D]):
         self._thread = ThreadPoolExecutor(1, "reader")
         self._polling: asyncio.Future[D | None] | None = None
         self._turn = asyncio.Lock()
+        self._is_closed = False
 
     async def poll(self, timeout_s: float = 1.0) -> D | None:
         """Return the next delivery, or None if none arrives in time.
@@ -107,6 +114,7 @@ class AsyncConsumer(Generic[D]):
             while True:
                 left_s = max(0.0, min(POLL_SECONDS, deadline - time.monotonic()))
                 if self._polling is None:
+                    self._require_open()
                     self._polling = loop.run_in_executor(self._thread, self.reader.poll, left_s)
                 polling = self._polling
                 await asyncio.wait([polling])  # which a cancelled task does not end
@@ -119,6 +127,7 @@ class AsyncConsumer(Generic[D]):
 
         It is not where a poll that was cancelled has read a delivery that nobody was given yet.
         """
+        self._require_open()
         polling = self._polling
         if polling is not None:
             await asyncio.wait([polling])
@@ -129,15 +138,24 @@ class AsyncConsumer(Generic[D]):
         return True
 
     async def close(self) -> None:
-        """Leave the group."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self.reader.close)
-        self._thread.shutdown(wait=False)
+        """Leave the group; a second call does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._thread, self.reader.close)
+            finally:
+                self._thread.shutdown(wait=False)
 
     async def __aiter__(self) -> AsyncIterator[D]:
         while True:
             delivery = await self.poll()
             if delivery is not None:
                 yield delivery
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            what, effect = "This reader is closed.", "Nothing was read or committed."
+            raise ConfigError(what, effect, "Make a new one.")
 
     async def __aenter__(self) -> Self:
         return self

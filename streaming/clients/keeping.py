@@ -94,7 +94,10 @@ class Kept:
         ranges.append((first, stop))
         self._oldest.append(channel)
         if len(self._oldest) > UNSENT_MAX:
-            self._unsent[self._oldest.popleft()].popleft()
+            oldest = self._oldest.popleft()
+            self._unsent[oldest].popleft()
+            if not self._unsent[oldest]:
+                del self._unsent[oldest]
 
     def sent(self, channel: bytes, first: int, stop: int) -> Iterator[Sent]:
         """The kept messages of a range, that Kafka has answered for."""
@@ -111,6 +114,8 @@ class Kept:
 
     def _forget(self, channel: bytes, number: int) -> None:
         self.size -= self._messages.pop((channel, number)).size
+        if not self._numbers[channel]:
+            del self._numbers[channel]
 
 
 def numbers_of(labels: Any, first: Any, stop: Any, following: int) -> tuple[int, int] | None:

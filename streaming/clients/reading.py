@@ -234,6 +234,7 @@ class OrderedConsumer(Generic[D]):
         there are no marks.
         """
         if self._parallel is None:
+            self._require_own_polls()
             return self._completeness.until(pairs(self._consumer.assignment()))
         positions = self._parallel.positions()  # another thread has the consumer
         for place, position in positions.items():

@@ -21,7 +21,7 @@ from streaming.config.tables import Kafka, Service
 from streaming.disciplines import DISCIPLINES
 from streaming.errors import ConfigError
 from streaming.settings.pipeline import Pipeline
-from streaming.settings.values import key_path, name_fault
+from streaming.settings.values import SUBSCRIBER, key_path, name_fault
 
 TABLES = ("service", "kafka", "spark", "pipelines")
 FAULTS = {"properties": kafka_properties.fault, "schema_registry_properties": registry_fault}
@@ -68,6 +68,19 @@ class Config:
                     f"There is no pipeline {name!r}.", "Nothing was done.", f"Known ones: {there}."
                 )
         return list(dict.fromkeys(names)) or list(self.pipelines)
+
+    def is_output(self, name: str, topic: str) -> bool:
+        """Return whether a pipeline's deliveries go to a topic.
+
+        Also to those of subscribers that commands have added: names that fit and mean nothing else.
+        """
+        output = self.pipelines[name].output
+        before, is_for_each, behind = output.partition(SUBSCRIBER)
+        if not is_for_each or topic in self.pipelines[name].outputs():
+            return bool(topic == output or is_for_each)
+        others = {other for each in self.pipelines.values() for _, other in each.topics()}
+        is_like = topic.startswith(before) and topic.endswith(behind)
+        return is_like and len(topic) > len(before + behind) and topic not in others
 
     def check(self, names: Iterable[str] | None = None) -> None:
         """Try what loading leaves for later (`Pipeline.try_out`).

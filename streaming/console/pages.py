@@ -17,6 +17,7 @@ from streaming.console import actions, drawing, effects, streams, values, views,
 from streaming.console.desk import Desk
 from streaming.kafka.newest import SECONDS_MAX, around
 from streaming.verify import current
+from streaming.verify.notices import is_notice
 
 NEIGHBOURS = 10
 """Offsets before and after a record whose records its page lists."""
@@ -57,7 +58,8 @@ def group(desk: Desk, request: Request) -> Response:
     asked = _decoded(request.path_params["code"]).decode(errors="replace")
     with desk.turn():
         there = desk.groups.of(name)
-        found = streams.group(desk.config, name, asked, _scope(request))
+        members = there[asked].members if asked in there else ()
+        found = streams.group(desk.config, name, asked, _scope(request), members)
     numbers = current.numbers(desk.config, name)
     shown: dict[str, Any] = {"listed": there.get(asked), "overlaps": _overlaps(numbers, asked)}
     return desk.page(request, "group.html", group=asked, **shown, **found)
@@ -78,14 +80,16 @@ def records(desk: Desk, request: Request) -> Response:
     roles = list(desk.config.pipelines[name].topics())
     topic = query.get("topic") or roles[0][1]
     if topic not in {topic for _, topic in roles}:
-        raise HTTPException(404, "This pipeline has no such topic.")
+        if not desk.config.is_output(name, topic):
+            raise HTTPException(404, "This pipeline has no such topic.")
+        roles.append(("output", topic))
     asked = {each: query.get(each, "")[:500] for each in FIELDS}
     try:
         if asked["place"]:
             values.place_in(asked["place"])
             return RedirectResponse(values.link(name, asked["place"].strip()), 303)
         with desk.turn():
-            rows, found = views.records(desk.config, topic, asked, _seconds(request))
+            rows, found = views.records(desk.config, name, topic, asked, _seconds(request))
     except ValueError as error:
         raise HTTPException(400, f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
     shown: dict[str, Any] = {"rows": rows, "topic": topic, "asked": asked, "roles": roles}
@@ -101,20 +105,21 @@ def record(desk: Desk, request: Request) -> Response:
     except ValueError:
         raise HTTPException(404, "There is no such page.") from None
     roles = {topic: role for role, topic in desk.config.pipelines[name].topics()}
-    if place[0] not in roles:
+    if place[0] not in roles and not desk.config.is_output(name, place[0]):
         raise HTTPException(404, "This pipeline has no such topic.")
     with desk.turn():
         near = around(desk.config, *place, NEIGHBOURS)
     found = next((each for each in near if each.offset == place[2]), None)
     if found is None and not near:
         raise HTTPException(404, "There is no record at this place (any more).")
-    shown: dict[str, Any] = {"found": found, "near": near, "role": roles[place[0]]}
+    shown: dict[str, Any] = {"found": found, "near": near, "role": roles.get(place[0], "output")}
     if found is None:
         return desk.page(request, "nowhere.html", place="{}/{}@{}".format(*place), **shown)
     if shown["role"] == "rejects":  # in other topics these headers are a sender's
         shown |= views.reject_of(desk.config, found)
-    is_notice = found.header(desk.config.service.header_prefix + "notice") is not None
-    is_of_channel = shown["role"] in ("input", "output", "rejects") and not is_notice
+    prefix = desk.config.service.header_prefix
+    is_of_event = shown["role"] == "output" and is_notice(found, prefix)
+    is_of_channel = shown["role"] in ("input", "output", "rejects") and not is_of_event
     settings = desk.config.pipelines[name]
     stream = values.channel_of(settings, found) if is_of_channel else found.key
     return desk.page(request, "record.html", stream=stream, **shown)

@@ -13,14 +13,20 @@ from streaming.console.views import looked, reject_of
 from streaming.console.waits import waiting_one
 from streaming.disciplines.channels.sql import header_name
 from streaming.graph import lanes
+from streaming.kafka import topics
 from streaming.kafka.newest import Found, Search, search
 from streaming.places import TopicPartition
+from streaming.settings.values import SUBSCRIBER
+from streaming.verify.copies import SENDER
+from streaming.verify.notices import is_notice
 
 LANE_ARRIVALS = 48
 QUICK_SECONDS = 0.4
 """How long a page reads topics unless somebody asks it to look farther back."""
 COPIES_MAX = 5_000
 """Copies of a group's messages that are looked at in each partition: one of each is shown."""
+TOPICS_MAX = 20
+"""Topics of a group's members that are looked at, where each has one."""
 
 Signature = tuple[Any, ...]
 
@@ -56,15 +62,15 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
     def is_its(record: Found) -> bool:
         return channel_of(settings, record) == key
 
-    topics = (*settings.input, settings.output, settings.rejects)
+    names = (*settings.input, settings.output, settings.rejects)
     found = search(
-        config, topics, is_its, LANE_ARRIVALS, seconds_max=scope.seconds, until=scope.until
+        config, names, is_its, LANE_ARRIVALS, seconds_max=scope.seconds, until=scope.until
     )
     arrivals = [each for each in found.records if each.topic in settings.input]
     out = [
         each
         for each in found.records
-        if each.topic == settings.output and each.header(prefix + "notice") is None
+        if each.topic == settings.output and not is_notice(each, prefix)
     ]
     reasons = {
         reject["rejected_place"]: reject["reason"]
@@ -117,8 +123,13 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
     }
 
 
-def group(config: Config, name: str, asked: str, scope: Scope) -> dict[str, Any]:
-    """Return a group's newest messages: as they arrived, and in the order of all its members."""
+def group(
+    config: Config, name: str, asked: str, scope: Scope, members: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return a group's newest messages: as they arrived, and in the order of all its members.
+
+    ``members``: in whose topics to look, if each has one; the first TOPICS_MAX are enough.
+    """
     settings = config.pipelines[name]
     prefix = config.service.header_prefix
     wanted = asked.encode()
@@ -140,7 +151,8 @@ def group(config: Config, name: str, asked: str, scope: Scope) -> dict[str, Any]
             copies.setdefault(_group_number(each, prefix), each)
         return len(copies) >= LANE_ARRIVALS
 
-    found = search(config, [settings.output], is_another, COPIES_MAX, enough=take, **limits)
+    outputs = _outputs(config, name, members or settings.subscribers())
+    found = search(config, outputs, is_another, COPIES_MAX, enough=take, **limits)
     take(found.records)
     out = [copies[number] for number in sorted(copies)][-LANE_ARRIVALS:]
     senders = [escaped(each.key or b"") for each in arrivals.records]
@@ -160,16 +172,15 @@ def subscriber(config: Config, name: str, key: bytes, scope: Scope) -> dict[str,
     prefix = config.service.header_prefix
     deliveries = search(
         config,
-        [settings.output],
+        _outputs(config, name, [key.decode(errors="replace")]),
         lambda record: channel_of(settings, record) == key,
         LANE_ARRIVALS,
         seconds_max=scope.seconds / 2,
         until=scope.until,
     )
     out = deliveries.records
-    wanted = {
-        _signature_out(each, prefix) for each in out if each.header(prefix + "notice") is None
-    }
+    kind = settings.discipline
+    wanted = {_signature_out(each, prefix, kind) for each in out if not is_notice(each, prefix)}
     arrivals = search(
         config,
         settings.input,
@@ -184,6 +195,16 @@ def subscriber(config: Config, name: str, key: bytes, scope: Scope) -> dict[str,
     found = _matched(config, name, (arrivals.records, shown), (out, numbers), escaped(key))
     found |= waiting_one(config, name, key) | {"key": escaped(key)}
     return found | _reach(scope, deliveries, arrivals)
+
+
+def _outputs(config: Config, name: str, readers: Sequence[str]) -> list[str]:
+    """Return where deliveries are: one topic, or those that these subscribers have."""
+    output = config.pipelines[name].output
+    if SUBSCRIBER not in output:
+        return [output]
+    there = topics.existing(config)
+    own = (output.replace(SUBSCRIBER, each) for each in readers)
+    return [topic for topic in own if topic in there and config.is_output(name, topic)][:TOPICS_MAX]
 
 
 def _above(discipline: str, record: Found) -> str:
@@ -209,7 +230,8 @@ def _matched(
     for row, record in enumerate(arrivals[0]):
         for signature in _signatures_in(record):
             rows.setdefault(signature, row)
-    origins = [rows.get(_signature_out(each, prefix)) for each in out[0]]
+    kind = config.pipelines[name].discipline
+    origins = [rows.get(_signature_out(each, prefix, kind)) for each in out[0]]
     delivered = set(origins)
     above = [
         lanes.Arrival(
@@ -251,11 +273,12 @@ def _origin(record: Found, prefix: str) -> str:
     return record.text(name) if record.headers and record.headers[-1][0] == name else ""
 
 
-def _signature_out(record: Found, prefix: str) -> Signature:
+def _signature_out(record: Found, prefix: str, discipline: str) -> Signature:
     """Return what a delivery says of the record that it was."""
     if origin := _origin(record, prefix):
         return (origin,)
-    sender = record.header(prefix + "sender") or record.header(prefix + "from") or record.key
+    name = SENDER.get(discipline)
+    sender = record.header(prefix + name) if name else record.key
     return (sender, record.header("group"), record.timestamp, record.value)
 
 

@@ -13,8 +13,10 @@ from streaming.arrow.output import PLACE
 from streaming.config import Config
 from streaming.console.history import FINE, Pipeline, Recorder, age_seconds, latency
 from streaming.console.prometheus import Prometheus
+from streaming.console.values import channel_of
 from streaming.console.waits import oldest_wait
 from streaming.disciplines import DISCIPLINES
+from streaming.disciplines.channels.sql import header_name
 from streaming.graph import charts
 from streaming.graph.histograms import histogram
 from streaming.kafka.newest import Found, Search, search
@@ -123,27 +125,35 @@ def looked(*searches: Search) -> str:
 
 
 def records(
-    config: Config, topic: str, asked: Mapping[str, str], seconds: float
+    config: Config, name: str, topic: str, asked: Mapping[str, str], seconds: float
 ) -> tuple[list[Found], Search]:
-    """Return the newest records of a topic, newest first, and how far back was looked.
+    """Return the newest records of a pipeline's topic, newest first, and how far back was looked.
 
     ``asked``: ``key``, as `status --blocked` shows it; ``header`` as name=value; ``label``: its
     text. Empty ones match all. ValueError where a key is none.
     """
     wanted_key = unescaped(asked["key"]) if asked["key"] else None
-    name, _, value = asked["header"].partition("=")
-    label = asked["label"]
+    header, _, value = asked["header"].partition("=")
+    label, label_header = asked["label"], _label_header(config, name)
 
     def matches(record: Found) -> bool:
         return (
             (wanted_key is None or record.key == wanted_key)
-            and (not name or record.text(name) == value)
-            and (not label or record.text("label") == label)
+            and (not header or record.text(header) == value)
+            and (not label or record.text(label_header) == label)
         )
 
     found = search(config, [topic], matches, RECORDS_SHOWN, seconds_max=seconds)
     newest = sorted(found.records, key=lambda each: -each.timestamp)[:RECORDS_SHOWN]
     return newest, found
+
+
+def _label_header(config: Config, name: str) -> str:
+    """Return the header that has a record's label."""
+    settings = config.pipelines[name]
+    if settings.discipline == "label":
+        return config.service.header_prefix + "label"
+    return header_name(getattr(settings, "label", "")) or "label"
 
 
 def reject_of(config: Config, found: Found) -> dict[str, str]:
@@ -215,8 +225,8 @@ def rejects(
 ) -> dict[str, Any]:
     """Return the newest rejects, and how many there are of each reason.
 
-    ``asked``: ``reason``, and ``key`` as `status --blocked` shows it; empty ones match all.
-    ValueError where a key is none.
+    ``asked``: ``reason``, and ``key`` (or channel) as `status --blocked` shows it; empty ones match
+    all. ValueError where a key is none.
     """
     wanted_key = unescaped(asked["key"]) if asked["key"] else None
     reason = asked["reason"]
@@ -225,7 +235,7 @@ def rejects(
     header = config.service.header_prefix + "reject-reason"
 
     def matches(record: Found) -> bool:
-        is_its = wanted_key is None or record.key == wanted_key
+        is_its = wanted_key is None or wanted_key in (record.key, channel_of(settings, record))
         return is_its and (not reason or record.text(header) == reason)
 
     found = search(config, [settings.rejects], matches, RECORDS_SHOWN, seconds_max=seconds)

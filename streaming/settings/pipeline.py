@@ -85,6 +85,10 @@ class Pipeline(Table):
         topics |= {"progress": self.progress} if self.progress else {}
         return topics | ({"transit": self.transit_topic} if self.transit_topic else {})
 
+    def outputs(self) -> list[str]:
+        """Return the topics of deliveries, as far as known; see :meth:`topics`."""
+        return [topic for role, topic in self.topics() if role == "output"]
+
     def topics_written(self) -> set[str]:
         """Return the topics that it writes, as far as known; see :meth:`topics`."""
         return {topic for role, topic in self.topics() if role in self.written}

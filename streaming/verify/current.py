@@ -85,11 +85,17 @@ def nodes(config: Config, name: str) -> dict[str, str]:
 def _in_order(events: Iterable[dict[str, Any]], commands: str) -> list[dict[str, Any]]:
     """Creations and destructions that were done, as they took effect.
 
-    Answers lie in any partition; those of a batch have one time, and its commands come first.
+    Answers lie in any partition; those of a batch have one time, and its commands come first. What
+    lies in one partition took effect in its order, also where the clock was set back.
     """
-    done = [event for event in events if _is_done(event)]
+    latest: dict[tuple[str, int], str] = {}
+    ordered = []
     place = itemgetter("topic", "partition", "offset")
-    return sorted(done, key=lambda each: (each["at"], each["topic"] != commands, place(each)))
+    for event in sorted(filter(_is_done, events), key=place):
+        home = event["topic"], event["partition"]
+        latest[home] = max(event["at"], latest.get(home, ""))
+        ordered.append((latest[home], event["topic"] != commands, place(event), event))
+    return [event for *_, event in sorted(ordered, key=itemgetter(0, 1, 2))]
 
 
 def _is_done(event: dict[str, Any]) -> bool:

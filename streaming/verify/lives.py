@@ -13,8 +13,9 @@ from streaming.disciplines.channels.sql import header_name
 from streaming.errors import ConfigError
 from streaming.places import Place
 from streaming.settings.fields import JSON, ValueField
+from streaming.settings.values import SUBSCRIBER
 from streaming.verify import copies
-from streaming.verify.added import REJECT_HEADERS, reject
+from streaming.verify.added import MORE_HEADERS, reject
 from streaming.verify.channel_notices import WORDS
 from streaming.verify.commands import place_in
 from streaming.verify.notices import is_notice, read_notice
@@ -81,7 +82,7 @@ class Lives:
         for name, pipeline in self.config.pipelines.items():
             if record.topic == pipeline.rejects and (found := reject(record, self.prefix)):
                 return self.seeker.one(found.origin), "reject headers"
-            if self._writes(pipeline, record.topic):
+            if self.config.is_output(name, record.topic):
                 if is_notice(record, self.prefix):
                     return self._command_of(record, pipeline), "notice"
                 found_by_header = origin_of(record, self.prefix)
@@ -95,15 +96,6 @@ class Lives:
             "Nothing was looked for.",
             "Name a record of one of these.",
         )
-
-    def _writes(self, pipeline: Any, topic: str) -> bool:
-        """Return whether deliveries go there; also to subscribers whom commands have added."""
-        if topic in self._outputs(pipeline):
-            return True
-        before, subscriber, behind = pipeline.output.partition("{subscriber}")
-        others = {name for each in self.config.pipelines.values() for _, name in each.topics()}
-        is_like = topic.startswith(before) and topic.endswith(behind)
-        return bool(subscriber) and is_like and topic not in others
 
     def _command_of(self, notice: Record, pipeline: Any) -> Record | None:
         """The input record whose command a notice reports; None where it reports another event."""
@@ -158,17 +150,21 @@ class Lives:
     def _find_deliveries(self, record: Record, life: Life, pipeline: Any) -> None:
         is_channel = pipeline.discipline == "channel"
         key = self._channel(record, pipeline)
-        for topic in self._outputs(pipeline):
+        for topic in self._outputs(life, pipeline):
             spans = copies.home_first(self.seeker.behind(topic, record.timestamp), key)
             for span in spans:
                 for each in copies.found(self.seeker, span, record, pipeline, self.prefix):
+                    if topic != pipeline.output.replace(SUBSCRIBER, _name(each)):
+                        continue  # not a subscriber's topic
                     life.deliveries.append(self._shown_delivery(each, pipeline))
                     if is_channel:
                         return
 
-    def _outputs(self, pipeline: Any) -> list[str]:
-        members = pipeline.subscribers() or [""]
-        return sorted({pipeline.output.replace("{subscriber}", member) for member in members})
+    def _outputs(self, life: Life, pipeline: Any) -> list[str]:
+        if SUBSCRIBER not in pipeline.output:
+            return [pipeline.output]
+        there = self.seeker.topic_names()
+        return sorted(topic for topic in there if self.config.is_output(life.pipeline, topic))
 
     def _shown_delivery(self, record: Record, pipeline: Any) -> dict[str, Any]:
         """A delivery with its numbers, and with the label that a header gave it."""
@@ -184,13 +180,13 @@ class Lives:
             for each in self.seeker.oldest_first(span):
                 found = reject(each, self.prefix)
                 if found is not None and found.origin == record.place:
+                    said = (found.after, found.gap, found.detail or None)
                     headers = {
-                        key.removeprefix(self.prefix): (value or b"").decode(errors="replace")
-                        for key, value in each.headers
-                        if key.removeprefix(self.prefix).startswith("reject-")
-                        and key.removeprefix(self.prefix) not in REJECT_HEADERS[1:]
+                        name: value.decode(errors="replace")
+                        for name, value in zip(MORE_HEADERS, said, strict=True)
+                        if value is not None
                     }
-                    life.reject = shown(each) | headers
+                    life.reject = shown(each) | {"reject-reason": found.reason} | headers
                     return
 
     def _find_events(self, record: Record, life: Life, pipeline: Any) -> None:
@@ -324,6 +320,11 @@ def _is_below(gap: dict[str, Any], delivery: dict[str, Any], epoch: str) -> bool
         return False
     stop, label = str(gap.get("to")), delivery["label"]
     return int(stop) <= int(label) if stop.isdecimal() and label.isdecimal() else stop == label
+
+
+def _name(delivery: Record) -> str:
+    """Return the subscriber whose delivery it is."""
+    return (delivery.key or b"").decode(errors="replace")
 
 
 def _place(delivery: dict[str, Any]) -> Place:

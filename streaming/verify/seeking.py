@@ -65,6 +65,10 @@ class Seeker:
     def __exit__(self, *_: object) -> None:
         self._reader.close()
 
+    def topic_names(self) -> list[str]:
+        """Return the names of all topics."""
+        return list(self._partitions)
+
     def one(self, place: Place) -> Record | None:
         """The record at a place; None where there is none (any more)."""
         topic, partition, offset = place

@@ -79,6 +79,18 @@ def test_the_bound_is_that_of_memory_and_the_oldest_is_found_at_once():
     assert type(kept._messages) is OrderedDict
 
 
+def test_channels_of_which_nothing_is_kept_take_no_memory(monkeypatch):
+    monkeypatch.setattr(keeping, "UNSENT_MAX", 1_000)
+    kept = Kept(1, bytes_max=2 * 2**20)
+    tracemalloc.start()
+    for number in range(30_000):
+        kept.keep(sent(b"%d" % number, 1))
+        kept.skip(b"%d" % number, 0, 1)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 3 * kept.bytes_max
+
+
 def test_so_many_ranges_are_remembered(monkeypatch):
     monkeypatch.setattr(keeping, "UNSENT_MAX", 3)
     kept = Kept(5)

@@ -1,10 +1,13 @@
 """What cannot work is a sentence, and librdkafka keeps its lines to itself."""
 
+import asyncio
+
 import pytest
 from confluent_kafka import KafkaError
 from kafka import KafkaProducer
 
 from streaming import GroupPublisher, LabelledProducer, MulticastSender, OrderedConsumer
+from streaming.clients import AsyncConsumer, AsyncSender
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
 from tests.kafka_helpers import create_topics
 from tests.service_helpers import called
@@ -65,13 +68,47 @@ def test_nothing_is_sent_after_the_end():
         producer.send("k", b"v")
 
 
-@pytest.mark.parametrize("call", [lambda reader: reader.poll(0), lambda reader: reader.commit()])
+CLOSED = r"is closed. Nothing was read or committed. Make a new"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda reader: reader.poll(0),
+        lambda reader: reader.commit(),
+        lambda reader: reader.complete_until(),
+    ],
+)
 def test_nothing_is_read_after_the_end(call):
     with OrderedConsumer(NOBODY, ["t"], group="g") as reader:
         pass
-    with pytest.raises(ConfigError, match=r"is closed. Nothing was read or committed. Make a new"):
+    with pytest.raises(ConfigError, match=CLOSED):
         call(reader)
     reader.close()
+
+
+def test_nothing_is_read_after_the_end_with_asyncio():
+    async def work():
+        async with AsyncConsumer(OrderedConsumer(NOBODY, ["t"], group="g")) as reader:
+            waiting = asyncio.create_task(reader.poll(60))
+            await asyncio.sleep(0)
+            await reader.close()
+        for call in (waiting, reader.poll(0), reader.commit()):
+            with pytest.raises(ConfigError, match=CLOSED):
+                await call
+        await reader.close()
+
+    asyncio.run(work())
+
+
+def test_nothing_is_sent_after_the_end_with_asyncio():
+    async def work():
+        async with AsyncSender(LabelledProducer(NOBODY, "t")) as sender:
+            pass
+        with pytest.raises(SequencerError, match=r"is closed. Nothing was sent. Make a new one."):
+            await sender.send("k", b"v")
+
+    asyncio.run(work())
 
 
 class Kept(LabelledProducer):

@@ -1,5 +1,6 @@
 """Lanes of groups, subscribers, peers and channels, from records that stand in memory."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -44,6 +45,9 @@ def record(topic, offset, key, value=b"", at=0, partition=0, **headers):
     return Found(topic, partition, offset, at, key, value, pairs)
 
 
+COUNTS = {"sequence": "1", "incarnation": "9"}
+
+
 def lines(picture):
     """How many arrivals are joined with their deliveries."""
     return picture.count("<line")
@@ -78,13 +82,35 @@ def test_a_subscriber_s_stream_is_joined_by_content_and_notices_are_not(tmp_path
     topics["t.in"] = [record("t.in", n, b"s", b"same", 7, group="GH"[n]) for n in range(2)]
     topics["t.out"] = [
         record("t.out", 0, b"A", b"same", 7, group="H", sender="s", sequence="0"),
-        record("t.out", 1, b"A", b"", 8, notice="joined", sequence="1"),
+        record("t.out", 1, b"A", None, 8, notice="joined", detail="{}", **COUNTS),
         record("t.out", 2, b"A", b"same", 7, group="G", sender="s", sequence="2"),
         record("t.out", 3, b"B", b"same", 7, group="G", sender="s", sequence="0"),
     ]
     found = streams.subscriber(config, "p", b"A", Scope(1))
     assert [number for _, number in found["deliveries"]] == ["0", "1", "2"]
     assert lines(found["picture"]) == 2
+
+
+def test_where_each_subscriber_has_a_topic(tmp_path, topics, monkeypatch):
+    """Those that commands have added, too; other topics may have names that fit."""
+    output = {"output": "t.{subscriber}"}
+    config = config_of(tmp_path, discipline="group", groups={"G": ["A"]}, **output)
+    topics["t.in"] = [record("t.in", n, b"s", b"%d" % n, n, group="G") for n in range(2)]
+    numbers = [{"sequence": str(n), "group_version": str(n), "group_sequence": "0"} for n in (0, 1)]
+    copies = [(n, name) for n in range(2) for name in ("A", "new") if n or name == "A"]
+    for n, name in copies:
+        each = {"group": "G", "sender": "s", **numbers[n]}
+        topic = topics.setdefault(f"t.{name}", [])
+        topic.append(record(f"t.{name}", n, name.encode(), b"%d" % n, n, **each))
+    monkeypatch.setattr(streams.topics, "existing", lambda _config: dict.fromkeys(topics, 1))
+    for key, count in {b"A": 2, b"new": 1, b"in": 0, b"nobody": 0}.items():
+        found = streams.subscriber(config, "p", key, Scope(1))
+        assert (len(found["deliveries"]), lines(found["picture"])) == (count, count)
+    for members, count in {("A", "new"): 2, ("new",): 1, (): 2}.items():
+        found = streams.group(config, "p", "G", Scope(1), members)
+        assert len(found["deliveries"]) == count
+    wanted = {"t.A": True, "t.new": True, "t.in": False, "t.": False, "u.new": False}
+    assert {topic: config.is_output("p", topic) for topic in wanted} == wanted
 
 
 @pytest.mark.parametrize("origin", ["", "t.in/0@1"])
@@ -109,6 +135,32 @@ def test_a_channel_whose_input_is_another_pipeline_s_output(tmp_path, topics):
     topics["t.out"] = [record("t.out", n, b"K", b"%d" % n, n, **more[n]) for n in range(3)]
     found = streams.channel(config, "p", b"K", Scope(1))
     assert lines(found["picture"]) == 3
+
+
+def test_headers_of_a_sender_s_own_name_no_sender(tmp_path, topics):
+    own = {"sender": "me", "from": "me"}
+    topics["t.in"] = [record("t.in", 0, b"K", b"v", 0, **own, to="K")]
+    for discipline, added in {"label": {"label": "0"}, "multicast": {"from": "K"}}.items():
+        config = config_of(tmp_path, discipline=discipline)
+        sent = record("t.out", 0, b"K", b"v", 0, **own, to="K")
+        headers = record("t.out", 0, b"K", **added, **COUNTS).headers
+        topics["t.out"] = [replace(sent, headers=sent.headers + headers)]
+        assert lines(streams.subscriber(config, "p", b"K", Scope(1))["picture"]) == 1
+
+
+@pytest.mark.parametrize("own", [{"notice": "sale"}, {"notice": "gap", "detail": "{}"}])
+def test_a_message_with_a_header_notice_is_none(tmp_path, topics, own):
+    config = config_of(tmp_path)
+    topics["t.in"] = [record("t.in", 0, b"K", b"v", 0, **own, label="0")]
+    topics["t.out"] = [record("t.out", 0, b"K", b"v", 0, **own, label="0", **COUNTS)]
+    found = streams.channel(config, "p", b"K", Scope(1))
+    assert lines(found["picture"]) == 1
+    config = config_of(tmp_path, discipline="group", groups={"G": ["A"]})
+    topics["t.in"] = [record("t.in", 0, b"s", b"v", 0, **own, group="G")]
+    added = {"sender": "s", "group_sequence": "0", "group_version": "0", **COUNTS}
+    topics["t.out"] = [record("t.out", 0, b"A", b"v", 0, **own, group="G", **added)]
+    found = streams.subscriber(config, "p", b"A", Scope(1))
+    assert lines(found["picture"]) == 1
 
 
 def test_a_labelled_channel(tmp_path, topics):

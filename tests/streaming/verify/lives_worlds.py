@@ -14,6 +14,9 @@ class Seeker:
     def __init__(self, topics):
         self.topics, self.spans = topics, []
 
+    def topic_names(self):
+        return list(dict.fromkeys(topic for topic, _ in self.topics.records))
+
     def one(self, place):
         topic, partition, offset = place
         there = self.topics.records.get((topic, partition), [])

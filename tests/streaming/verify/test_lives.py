@@ -339,8 +339,22 @@ def test_messages_that_nobody_got(discipline):
     assert (one["state"], one["events"]) == ("undelivered", [event])
 
 
+def test_a_reject_that_was_one_before_has_its_own_reason():
+    """Somebody sent it again with the headers that made it a reject."""
+    topics, place = Topics(holes=False), (b"p.in", b"0", b"0")
+    own = [("label", b"0"), *zip(("reject-reason", "reject-topic"), (b"late", b"o"), strict=True)]
+    own += [("reject-partition", b"0"), ("reject-offset", b"9"), ("reject-gap", b"theirs")]
+    sent = topics.put("p.in", 0, 100, b"k", b"v", own)
+    names = ("reject-reason", "reject-topic", "reject-partition", "reject-offset", "reject-after")
+    added = [*zip(names, (b"duplicate", *place, b"7/0"), strict=True)]
+    topics.put("p.rejects", 0, 100, b"k", b"v", [*sent.headers, *added])
+    _, one = life(topics, "p.in", 0, 0)
+    found = {name: text for name, text in one["reject"].items() if name.startswith("reject-")}
+    assert found == {"reject-reason": "duplicate", "reject-after": "7/0"}
+
+
 def test_an_input_beside_topics_of_subscribers_is_no_output():
-    """Its name begins as theirs do, as with the default of a pipeline `p`."""
+    """Its name begins as theirs do. A command has added one of them, which gets messages, too."""
     topics = Topics(holes=False)
     sent = topics.put("p.in", 0, 100, b"eve", b"v", [NAMES["group"]])
     added = [*ADDED["group"](b"ann", 0), ("sequence", b"0"), ("incarnation", b"7")]
@@ -348,7 +362,7 @@ def test_an_input_beside_topics_of_subscribers_is_no_output():
         topics.put(f"p.{name.decode()}", 0, 100, name, b"v", [*sent.headers, *added])
     settings = {"discipline": "group", "output": "p.{subscriber}"}
     found, one = life(topics, "p.in", 0, 0, **settings)
-    assert (found["found_by"], one["state"], len(one["deliveries"])) == ("itself", "delivered", 1)
+    assert (found["found_by"], one["state"], len(one["deliveries"])) == ("itself", "delivered", 2)
     for name in ("ann", "new"):
         back, _ = life(topics, f"p.{name}", 0, 0, **settings)
         assert (back["input"]["place"], back["found_by"]) == ("p.in/0@0", "content")
