@@ -21,7 +21,7 @@ from streaming.config.tables import Kafka, Service
 from streaming.disciplines import DISCIPLINES
 from streaming.errors import ConfigError
 from streaming.settings.pipeline import Pipeline
-from streaming.settings.values import key_path, name_fault
+from streaming.settings.values import SUBSCRIBER, key_path, name_fault
 
 TABLES = ("service", "kafka", "spark", "pipelines")
 FAULTS = {"properties": kafka_properties.fault, "schema_registry_properties": registry_fault}
@@ -68,6 +68,26 @@ class Config:
                     f"There is no pipeline {name!r}.", "Nothing was done.", f"Known ones: {there}."
                 )
         return list(dict.fromkeys(names)) or list(self.pipelines)
+
+    def outputs_in(self, name: str, topics: Iterable[str]) -> list[str]:
+        """Return those of some topics to which a pipeline's deliveries go, in order.
+
+        With ``{subscriber}`` also topics of subscribers whom commands may have added: every name
+        that fits and has no other use here.
+        """
+        pipeline = self.pipelines[name]
+        own = {topic for role, topic in pipeline.topics() if role == "output"}
+        before, subscriber, behind = pipeline.output.partition(SUBSCRIBER)
+        if not subscriber:
+            return sorted(own.intersection(topics))
+        others = {
+            topic
+            for each in self.pipelines.values()
+            for role, topic in each.topics()
+            if each is pipeline or role in each.written
+        } - own
+        alike = (each for each in topics if each.startswith(before) and each.endswith(behind))
+        return sorted(set(alike) - others)
 
     def check(self, names: Iterable[str] | None = None) -> None:
         """Try what loading leaves for later (`Pipeline.try_out`).

@@ -56,10 +56,11 @@ def group(desk: Desk, request: Request) -> Response:
     name = desk.name(request, "group")
     asked = _decoded(request.path_params["code"]).decode(errors="replace")
     with desk.turn():
-        there = desk.groups.of(name)
-        found = streams.group(desk.config, name, asked, _scope(request))
+        listed = desk.groups.of(name).get(asked)
+        members = listed.members if listed else ()
+        found = streams.group(desk.config, name, asked, members, _scope(request))
     numbers = current.numbers(desk.config, name)
-    shown: dict[str, Any] = {"listed": there.get(asked), "overlaps": _overlaps(numbers, asked)}
+    shown: dict[str, Any] = {"listed": listed, "overlaps": _overlaps(numbers, asked)}
     return desk.page(request, "group.html", group=asked, **shown, **found)
 
 
@@ -101,6 +102,7 @@ def record(desk: Desk, request: Request) -> Response:
     except ValueError:
         raise HTTPException(404, "There is no such page.") from None
     roles = {topic: role for role, topic in desk.config.pipelines[name].topics()}
+    roles |= dict.fromkeys(desk.config.outputs_in(name, [place[0]]), "output")
     if place[0] not in roles:
         raise HTTPException(404, "This pipeline has no such topic.")
     with desk.turn():

@@ -14,7 +14,9 @@ from streaming.console.waits import waiting_one
 from streaming.disciplines.channels.sql import header_name
 from streaming.graph import lanes
 from streaming.kafka.newest import Found, Search, search
+from streaming.kafka.topics import existing
 from streaming.places import TopicPartition
+from streaming.settings.values import SUBSCRIBER
 
 LANE_ARRIVALS = 48
 QUICK_SECONDS = 0.4
@@ -117,7 +119,18 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
     }
 
 
-def group(config: Config, name: str, asked: str, scope: Scope) -> dict[str, Any]:
+def _outputs(config: Config, name: str, subscribers: Collection[str]) -> list[str]:
+    """Return the topics where subscribers' deliveries are; one of their own may not be made yet."""
+    output = config.pipelines[name].output
+    if SUBSCRIBER not in output:
+        return [output]
+    topics = {output.replace(SUBSCRIBER, each) for each in subscribers}
+    return sorted(topics.intersection(existing(config)))
+
+
+def group(
+    config: Config, name: str, asked: str, members: Collection[str], scope: Scope
+) -> dict[str, Any]:
     """Return a group's newest messages: as they arrived, and in the order of all its members."""
     settings = config.pipelines[name]
     prefix = config.service.header_prefix
@@ -140,7 +153,8 @@ def group(config: Config, name: str, asked: str, scope: Scope) -> dict[str, Any]
             copies.setdefault(_group_number(each, prefix), each)
         return len(copies) >= LANE_ARRIVALS
 
-    found = search(config, [settings.output], is_another, COPIES_MAX, enough=take, **limits)
+    outputs = _outputs(config, name, members)
+    found = search(config, outputs, is_another, COPIES_MAX, enough=take, **limits)
     take(found.records)
     out = [copies[number] for number in sorted(copies)][-LANE_ARRIVALS:]
     senders = [escaped(each.key or b"") for each in arrivals.records]
@@ -160,7 +174,7 @@ def subscriber(config: Config, name: str, key: bytes, scope: Scope) -> dict[str,
     prefix = config.service.header_prefix
     deliveries = search(
         config,
-        [settings.output],
+        _outputs(config, name, [key.decode(errors="replace")]),
         lambda record: channel_of(settings, record) == key,
         LANE_ARRIVALS,
         seconds_max=scope.seconds / 2,

@@ -81,29 +81,23 @@ class Lives:
         for name, pipeline in self.config.pipelines.items():
             if record.topic == pipeline.rejects and (found := reject(record, self.prefix)):
                 return self.seeker.one(found.origin), "reject headers"
-            if self._writes(pipeline, record.topic):
+            if self.config.outputs_in(name, [record.topic]):
                 if is_notice(record, self.prefix):
                     return self._command_of(record, pipeline), "notice"
                 found_by_header = origin_of(record, self.prefix)
                 if found_by_header is not None:
                     return self.seeker.one(found_by_header), "origin"
-                return self._input_by_content(record, name), "content"
-        if any(record.topic in pipeline.input for pipeline in self.config.pipelines.values()):
+                source = self._input_by_content(record, name)
+                is_certain = ("output", record.topic) in pipeline.topics()
+                if source is not None or is_certain or not self._reads(record):
+                    return source, "content"
+        if self._reads(record):
             return record, "itself"
         raise ConfigError(
             f"{record.topic} is not an input, output or rejects topic of {self.config.source}.",
             "Nothing was looked for.",
             "Name a record of one of these.",
         )
-
-    def _writes(self, pipeline: Any, topic: str) -> bool:
-        """Return whether deliveries go there; also to subscribers whom commands have added."""
-        if topic in self._outputs(pipeline):
-            return True
-        before, subscriber, behind = pipeline.output.partition("{subscriber}")
-        others = {name for each in self.config.pipelines.values() for _, name in each.topics()}
-        is_like = topic.startswith(before) and topic.endswith(behind)
-        return bool(subscriber) and is_like and topic not in others
 
     def _command_of(self, notice: Record, pipeline: Any) -> Record | None:
         """The input record whose command a notice reports; None where it reports another event."""
@@ -158,17 +152,13 @@ class Lives:
     def _find_deliveries(self, record: Record, life: Life, pipeline: Any) -> None:
         is_channel = pipeline.discipline == "channel"
         key = self._channel(record, pipeline)
-        for topic in self._outputs(pipeline):
+        for topic in self.config.outputs_in(life.pipeline, self.seeker.topics()):
             spans = copies.home_first(self.seeker.behind(topic, record.timestamp), key)
             for span in spans:
                 for each in copies.found(self.seeker, span, record, pipeline, self.prefix):
                     life.deliveries.append(self._shown_delivery(each, pipeline))
                     if is_channel:
                         return
-
-    def _outputs(self, pipeline: Any) -> list[str]:
-        members = pipeline.subscribers() or [""]
-        return sorted({pipeline.output.replace("{subscriber}", member) for member in members})
 
     def _shown_delivery(self, record: Record, pipeline: Any) -> dict[str, Any]:
         """A delivery with its numbers, and with the label that a header gave it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -64,6 +64,10 @@ class Seeker:
 
     def __exit__(self, *_: object) -> None:
         self._reader.close()
+
+    def topics(self) -> Iterable[str]:
+        """All topics that Kafka has."""
+        return self._partitions
 
     def one(self, place: Place) -> Record | None:
         """The record at a place; None where there is none (any more)."""

@@ -18,6 +18,7 @@ def topics(monkeypatch):
     found = {}
 
     def search(_config, names, wanted, most, *, until=MappingProxyType({}), **_more):
+        assert not any("{" in name for name in names), "Kafka has no such topic"
         result = Search()
         for home in {each.home for name in names for each in found.get(name, [])}:
             inside = [each for each in found[home[0]] if each.home == home]
@@ -29,6 +30,7 @@ def topics(monkeypatch):
         return result
 
     monkeypatch.setattr(streams, "search", search)
+    monkeypatch.setattr(streams, "existing", lambda _config: found, raising=False)
     monkeypatch.setattr(waits, "waiting", lambda *_: [])
     return found
 
@@ -67,10 +69,25 @@ def test_a_group_shows_one_copy_of_each_message(tmp_path, topics):
         for n in (0, 2, 4)
         for at, key in enumerate((b"A", b"B"))
     ]
-    found = streams.group(config, "p", "G", Scope(1))
+    found = streams.group(config, "p", "G", "AB", Scope(1))
     assert [number for _, number in found["deliveries"]] == ["0", "1", "2"]
     assert lines(found["picture"]) == 3
     assert found["picture"].count("mark delivered") == 6
+
+
+def test_subscribers_with_topics_of_their_own(tmp_path, topics):
+    """B was added by a command, C's topic is not made yet."""
+    config = config_of(tmp_path, discipline="group", groups={"G": ["A"]}, output="t.{subscriber}")
+    sent = {"group": "G", "sender": "s", "group_version": "1", "group_sequence": "0"}
+    topics["t.in"] = [record("t.in", 0, b"s", b"v", 7, group="G")]
+    for key in "AB":
+        own = f"t.{key}"
+        topics[own] = [record(own, 0, key.encode(), b"v", 7, **sent, sequence="0")]
+        found = streams.subscriber(config, "p", key.encode(), Scope(1))
+        assert [number for _, number in found["deliveries"]] == ["0"]
+    found = streams.group(config, "p", "G", ["A", "B", "C"], Scope(1))
+    assert [number for _, number in found["deliveries"]] == ["0"]
+    assert lines(found["picture"]) == 1
 
 
 def test_a_subscriber_s_stream_is_joined_by_content_and_notices_are_not(tmp_path, topics):
@@ -219,5 +236,5 @@ def test_a_group_and_a_subscriber_can_be_scrolled_back_to_their_beginnings(
     topics["t.out"] = [copy(n, 5 * n, b"A", 0) for n in range(10)]
     topics["t.out"] += [copy(n, n, b"B", 1) for n in range(4, 10)]
     wanted = [["7", "8", "9"], ["4", "5", "6"], ["1", "2", "3"], ["0"]]
-    assert pages(lambda scope: streams.group(config, "p", "G", scope)) == wanted
+    assert pages(lambda scope: streams.group(config, "p", "G", "AB", scope)) == wanted
     assert pages(lambda scope: streams.subscriber(config, "p", b"A", scope)) == wanted

@@ -12,16 +12,19 @@ class Seeker:
     """Reads topics in memory."""
 
     def __init__(self, topics):
-        self.topics, self.spans = topics, []
+        self.there, self.spans = topics, []
+
+    def topics(self):
+        return {topic for topic, _ in self.there.records}
 
     def one(self, place):
         topic, partition, offset = place
-        there = self.topics.records.get((topic, partition), [])
+        there = self.there.records.get((topic, partition), [])
         return next((each for each in there if each.offset == offset), None)
 
     def behind(self, topic, time_ms):
         spans = []
-        for (name, partition), there in sorted(self.topics.records.items()):
+        for (name, partition), there in sorted(self.there.records.items()):
             if name == topic:
                 later = (each.offset for each in there if each.timestamp >= time_ms)
                 stop = there[-1].offset + 1
@@ -31,7 +34,7 @@ class Seeker:
 
     def oldest_first(self, span):
         span.look(span.first, span.stop)
-        there = self.topics.records.get((span.topic, span.partition), [])
+        there = self.there.records.get((span.topic, span.partition), [])
         return iter([each for each in there if span.first <= each.offset < span.stop])
 
     def newest_first(self, span, key=None):

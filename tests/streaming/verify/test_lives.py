@@ -348,7 +348,8 @@ def test_an_input_beside_topics_of_subscribers_is_no_output():
         topics.put(f"p.{name.decode()}", 0, 100, name, b"v", [*sent.headers, *added])
     settings = {"discipline": "group", "output": "p.{subscriber}"}
     found, one = life(topics, "p.in", 0, 0, **settings)
-    assert (found["found_by"], one["state"], len(one["deliveries"])) == ("itself", "delivered", 1)
+    assert (found["found_by"], one["state"]) == ("itself", "delivered")
+    assert [each["topic"] for each in one["deliveries"]] == ["p.ann", "p.new"]
     for name in ("ann", "new"):
         back, _ = life(topics, f"p.{name}", 0, 0, **settings)
         assert (back["input"]["place"], back["found_by"]) == ("p.in/0@0", "content")
@@ -370,3 +371,20 @@ def test_a_record_between_two_pipelines():
     assert (found["input"]["place"], found["found_by"]) == ("p.in/0@2", "origin")
     states = [(each["pipeline"], each["state"]) for each in found["pipelines"]]
     assert states == [("p", "delivered"), ("q", "delivered")]
+
+
+def test_another_pipeline_may_read_the_topic_of_a_subscriber_whom_a_command_added():
+    """An input that is alike (`m.raw`) is none of them."""
+    topics = Topics(holes=False)
+    sent = topics.put("m.in", 0, 100, b"eve", b"v", [NAMES["group"]])
+    added = [*ADDED["group"](b"new", 0), ("sequence", b"0"), ("incarnation", b"7")]
+    topics.put("m.new", 0, 100, b"new", b"v", [*sent.headers, *added])
+    topics.put("m.raw", 0, 100, b"eve", b"w", [])
+    tables = {"m": {"discipline": "group", "output": "m.{subscriber}"}}
+    tables["q"] = {"discipline": "channel", "input": ["m.new", "m.raw"]}
+    lives = Lives(parse_config({"pipelines": tables}, {}, "c.toml"), Seeker(topics))
+    places = [each["place"] for each in lives.of(sent.place)["pipelines"][0]["deliveries"]]
+    assert places == ["m.new/0@0"]
+    found = [lives.of((topic, 0, 0)) for topic in ("m.new", "m.raw")]
+    assert [each["found_by"] for each in found] == ["content", "itself"]
+    assert found[0]["input"]["place"] == "m.in/0@0"
