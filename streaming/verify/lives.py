@@ -79,6 +79,7 @@ class Lives:
 
     def _input_of(self, record: Record) -> tuple[Record | None, str]:
         """The input that a record is, and how that was found."""
+        is_read = any(record.topic in each.input for each in self.config.pipelines.values())
         for name, pipeline in self.config.pipelines.items():
             if record.topic == pipeline.rejects and (found := reject(record, self.prefix)):
                 return self.seeker.one(found.origin), "reject headers"
@@ -88,8 +89,10 @@ class Lives:
                 found_by_header = origin_of(record, self.prefix)
                 if found_by_header is not None:
                     return self.seeker.one(found_by_header), "origin"
-                return self._input_by_content(record, name), "content"
-        if any(record.topic in pipeline.input for pipeline in self.config.pipelines.values()):
+                source = self._input_by_content(record, name)
+                if source is not None or not is_read or record.topic in pipeline.outputs():
+                    return source, "content"
+        if is_read:
             return record, "itself"
         raise ConfigError(
             f"{record.topic} is not an input, output or rejects topic of {self.config.source}.",
