@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -48,6 +49,16 @@ WRONG = 2
 NOT_WHOLE = (
     "What the command shows is not whole; whatever else it did stays.",
     "Make room, or send its output elsewhere.",
+)
+NO_FOLDER = (
+    "Nothing was done: a path in the command is relative to it.",
+    "Change to a folder that exists, and give the command again.",
+)
+NO_TEMPORARY = "No usable temporary directory"
+"""Python's words where it can write to no folder for temporary files."""
+NO_ROOM = (
+    "Nothing was done.",
+    "Set TMPDIR to a folder that this user can write to.",
 )
 app = typer.Typer(
     name="sequencer",
@@ -155,12 +166,23 @@ def _status() -> int:
                 end_output()
                 _tell(SequencerError(f"Output cannot be written: {error.strerror}.", *NOT_WHOLE))
             else:
-                _tell_fault()
+                _tell_fault(error)
             return FAULT
         status = INTERRUPTED
     if status == INTERRUPTED:  # typer makes that of Ctrl-C
         logs.say("stopped by Ctrl-C", event="interrupted", exit_status=INTERRUPTED)
     return status if isinstance(status, int) else 0
+
+
+def _missing_folder(error: FileNotFoundError) -> SequencerError | None:
+    """Return what this process lacks from its start on, if that raised the error."""
+    if error.filename is None and str(error.strerror).startswith(NO_TEMPORARY):
+        return SequencerError(f"{error.strerror}.", *NO_ROOM)
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return SequencerError("The working directory was removed.", *NO_FOLDER)
+    return None
 
 
 def _is_of_ctrl_c(error: BaseException | None) -> bool:
@@ -170,7 +192,10 @@ def _is_of_ctrl_c(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _tell_fault() -> None:
+def _tell_fault(error: Exception) -> None:
+    if isinstance(error, FileNotFoundError) and (reason := _missing_folder(error)):
+        _tell(reason)
+        return
     said = "this is a fault of the program; please report it."
     if logs.in_json():
         trace = traceback.format_exc()

@@ -72,13 +72,19 @@ class Config:
     def is_output(self, name: str, topic: str) -> bool:
         """Return whether a pipeline's deliveries go to a topic.
 
-        Also to those of subscribers that commands have added: names that fit and mean nothing else.
+        Also to those of subscribers that commands have added: names that fit, and that no pipeline
+        writes for anything else. Another one may read such a topic.
         """
-        output = self.pipelines[name].output
-        before, is_for_each, behind = output.partition(SUBSCRIBER)
-        if not is_for_each or topic in self.pipelines[name].outputs():
-            return bool(topic == output or is_for_each)
-        others = {other for each in self.pipelines.values() for _, other in each.topics()}
+        own = self.pipelines[name]
+        before, is_for_each, behind = own.output.partition(SUBSCRIBER)
+        if not is_for_each or topic in own.outputs():
+            return bool(topic == own.output or is_for_each)
+        others = {
+            other
+            for each in self.pipelines.values()
+            for role, other in each.topics()
+            if each is own or role in each.written
+        }
         is_like = topic.startswith(before) and topic.endswith(behind)
         return is_like and len(topic) > len(before + behind) and topic not in others
 

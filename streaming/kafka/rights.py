@@ -46,13 +46,13 @@ class Right:
         return f"{self.operation} on {self.resource} {self.name}"
 
 
-def require(config: Config, names: Iterable[str]) -> None:
+def require(config: Config, names: Iterable[str], effect: str = "Nothing was started.") -> None:
     """Raise KafkaRefused, naming the rights, if this user lacks any that these pipelines need."""
     lacking = missing(config, names)
     if lacking:
         raise KafkaRefused(
             f"This user lacks rights in Kafka: {', '.join(map(str, lacking))}.",
-            "Nothing was started.",
+            effect,
             "Have them granted (kafka-acls --add --allow-principal …; docs/operations.md has all "
             "that are needed), or look whether the names are right.",
         )

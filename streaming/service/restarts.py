@@ -154,7 +154,7 @@ class Restarts:
         try:
             pipeline.start()
         except ConfigError:
-            rights.require(self.kafka.config, [pipeline.name])
+            rights.require(self.kafka.config, [pipeline.name], REPEATED_LATER)
             raise
 
     def _note_failure(self, pipeline: Pipeline, tries: Tries, failure: SequencerError) -> None:

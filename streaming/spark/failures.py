@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streaming import errors
@@ -46,6 +47,10 @@ RESTORE = (
 )
 NO_SPACE = "No space left on device"
 ROOM = "See that the checkpoint's disk and that of temporary files (TMPDIR) have room."
+START_AGAIN = (
+    "Start again: Spark cannot go on without them. Have what cleans the folder for temporary files "
+    "pass over sequencer-run-*, or set TMPDIR to a folder that nothing cleans."
+)
 LET_IN = "See that it answers, has room, and lets the service write ([spark] spark.hadoop.…)."
 
 DAMAGED = re.compile(
@@ -62,6 +67,9 @@ WRITTEN_TWICE = (
 
 UNWRITTEN = re.compile(r"Writing Object on (\S+): (.*)")
 """S3's client about an object that the store did not take."""
+
+SCRATCH = re.compile(r"(/[^\n:]*/sequencer-run-\w+)/blockmgr-[\w-]+/[0-9a-f]{2}\b")
+"""A folder of Spark's blocks among the service's temporary files (`streaming.spark.scratch`)."""
 
 TRACEBACK = re.compile(
     r"(?:Return Message: |Python worker:\s+)Traceback.*?^(\w[^\n]*)$", re.MULTILINE | re.DOTALL
@@ -127,6 +135,8 @@ def _spark_error(text: str) -> SequencerError:
         what = f"The checkpoint's storage did not take {refused[1]}: {refused[2][:300]}."
         return StorageUnavailable(what, REPEATED, LET_IN)
     cause = cause_in(text)
+    if (blocks := SCRATCH.search(cause)) and NO_SPACE not in text and not Path(blocks[0]).exists():
+        return JobFailed(f"Temporary files below {blocks[1]} were removed.", REPEATED, START_AGAIN)
     if "CANNOT_LOAD_STATE_STORE" in text:
         what = f"A file of the checkpoint's state cannot be read: {cause}."
         return StorageUnavailable(what, REPEATED, RESTORE)

@@ -16,6 +16,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streaming.errors import ConfigError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -42,9 +44,17 @@ class Scratch:
     def __init__(self, base: Path | None = None) -> None:
         given, base = base, base or _base()
         _sweep(base)
-        self._made = tempfile.TemporaryDirectory(
-            prefix=PREFIX, dir=base, ignore_cleanup_errors=True
-        )
+        try:
+            self._made = tempfile.TemporaryDirectory(
+                prefix=PREFIX, dir=base, ignore_cleanup_errors=True
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"Temporary files cannot be written to {base}: {error.strerror}.",
+                "Nothing was started.",
+                "Set TMPDIR to a folder that this user can write to, whose path has at most "
+                f"{SHORT_MAX} characters and no quotation marks.",
+            ) from error
         self.folder = Path(self._made.name)
         unlocked = self.folder / f"{LOCK}.new"
         self._lock = unlocked.open("w")

@@ -50,23 +50,34 @@ json.dump({name: file for name, file in files.items() if file and not above[name
 def build(config: Config, target: Path) -> int:
     """Write the archive for all pipelines of a configuration; return its size in bytes.
 
-    Raises ConfigError if a dependency of workers cannot be imported here.
+    Raises ConfigError if a dependency of workers cannot be imported here, or the archive cannot be
+    written.
     """
     custom = [module for each in config.pipelines.values() for module in _own_modules(each)]
     wanted = [*WORKER_MODULES, *operators(config.pipelines.values()), *custom]
     files = sorted(set(_files(_imported(wanted))))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".new", delete=False) as file:
-        with (
-            gzip.GzipFile(fileobj=file, mode="wb", compresslevel=1, mtime=0) as packed,
-            tarfile.open(fileobj=packed, mode="w") as archive,
-        ):
-            for name, path in files:
-                archive.add(path, name, recursive=False)
-        new = Path(file.name)
-    new.chmod(0o644)
-    new.replace(target)
-    return target.stat().st_size
+    new = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".new", delete=False) as file:
+            new = Path(file.name)
+            with (
+                gzip.GzipFile(fileobj=file, mode="wb", compresslevel=1, mtime=0) as packed,
+                tarfile.open(fileobj=packed, mode="w") as archive,
+            ):
+                for name, path in files:
+                    archive.add(path, name, recursive=False)
+        new.chmod(0o644)
+        new.replace(target)
+        return target.stat().st_size
+    except OSError as error:
+        if new is not None:
+            new.unlink(missing_ok=True)
+        raise ConfigError(
+            f"{target} cannot be written: {error.strerror}.",
+            "No archive was written.",
+            "Name another file with --output, or make room.",
+        ) from error
 
 
 def settings(target: Path) -> dict[str, str]:

@@ -60,7 +60,7 @@ class Notices:
         if epoch < before or (event["event"] == "epoch" and epoch == before):
             return f"its channel is at epoch {before} already"
         if event["event"] == "gap":
-            fits = self._is_at(event["from"], life.expected)
+            fits = self._reach(key, event["from"], life)
             life.expected += event["count"]
             life.begins = True  # what is next may have waited for the gap to end
         elif event["event"] == "fin":
@@ -69,6 +69,16 @@ class Notices:
         else:
             fits = True
         return "" if fits else "it is not where the labels before and behind it lie"
+
+    def _reach(self, key: bytes, label: int | str, life: ChannelLife) -> bool:
+        """Move to a label over those that were given up without a notice (`notices` was off)."""
+        ranges = self.work.gaps.get((key, life.incarnation, life.epoch), [])
+        for start, stop in sorted(ranges):
+            if self._is_at(label, life.expected):
+                break
+            if start <= life.expected < stop:
+                life.expected = stop
+        return self._is_at(label, life.expected)
 
     def _is_at(self, label: int | str, position: int) -> bool:
         labels, settings = self.work.settings.labels, self.work.settings

@@ -79,6 +79,7 @@ class Lives:
 
     def _input_of(self, record: Record) -> tuple[Record | None, str]:
         """The input that a record is, and how that was found."""
+        is_read = any(record.topic in each.input for each in self.config.pipelines.values())
         for name, pipeline in self.config.pipelines.items():
             if record.topic == pipeline.rejects and (found := reject(record, self.prefix)):
                 return self.seeker.one(found.origin), "reject headers"
@@ -88,8 +89,10 @@ class Lives:
                 found_by_header = origin_of(record, self.prefix)
                 if found_by_header is not None:
                     return self.seeker.one(found_by_header), "origin"
-                return self._input_by_content(record, name), "content"
-        if any(record.topic in pipeline.input for pipeline in self.config.pipelines.values()):
+                source = self._input_by_content(record, name)
+                if source is not None or not is_read or record.topic in pipeline.outputs():
+                    return source, "content"
+        if is_read:
             return record, "itself"
         raise ConfigError(
             f"{record.topic} is not an input, output or rejects topic of {self.config.source}.",
@@ -154,7 +157,8 @@ class Lives:
             spans = copies.home_first(self.seeker.behind(topic, record.timestamp), key)
             for span in spans:
                 for each in copies.found(self.seeker, span, record, pipeline, self.prefix):
-                    if topic != pipeline.output.replace(SUBSCRIBER, _name(each)):
+                    reader = (each.key or b"").decode(errors="replace")
+                    if topic != pipeline.output.replace(SUBSCRIBER, reader):
                         continue  # not a subscriber's topic
                     life.deliveries.append(self._shown_delivery(each, pipeline))
                     if is_channel:
@@ -322,11 +326,6 @@ def _is_below(gap: dict[str, Any], delivery: dict[str, Any], epoch: str) -> bool
         return False
     stop, label = str(gap.get("to")), delivery["label"]
     return int(stop) <= int(label) if stop.isdecimal() and label.isdecimal() else stop == label
-
-
-def _name(delivery: Record) -> str:
-    """Return the subscriber whose delivery it is."""
-    return (delivery.key or b"").decode(errors="replace")
 
 
 def _place(delivery: dict[str, Any]) -> Place:

@@ -86,6 +86,7 @@ def test_a_topic_that_may_not_be_seen_for_a_while_is_waited_for(
         secure_broker.grant(user, [(each, "Topic", out) for each in ("Write", "Read")])
         service.until(lambda: len(read_all(secure_broker.bootstrap, out)) == 3)
         assert service.stop() == 0, service.said()
+        assert "Nothing was started" not in service.said()
     judge(secure_broker, topic_prefix)
 
 

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,30 @@ def test_a_fault_of_the_program_is_told_as_such(here, monkeypatch, config):
     assert (code, out) == (1, "")
     assert "RuntimeError: a bug" in err
     assert err.endswith("this is a fault of the program; please report it.\n")
+
+
+@pytest.mark.parametrize("words", [("backup", "orders.toml", "bk"), ("broker", "--data", "data")])
+def test_a_working_directory_that_was_removed_is_no_fault_of_the_program(
+    here, monkeypatch, config, tmp_path, words
+):
+    file, folder = config(), tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    code, out, err = here(*(file if word.endswith(".toml") else word for word in words))
+    assert (code, out) == (1, "")
+    assert err.startswith("sequencer: The working directory was removed.\n  Nothing was done")
+    assert "Traceback" not in err
+
+
+def test_no_folder_for_temporary_files_is_no_fault_of_the_program(here, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
+    code, out, err = here("broker", "--port", "0")
+    assert (code, out) == (1, "")
+    assert err.startswith("sequencer: No usable temporary directory found in ['/nonexistent'].\n")
+    assert "Set TMPDIR" in err
+    assert "Traceback" not in err
 
 
 def raised_by_ctrl_c():

@@ -138,6 +138,34 @@ def test_a_full_disk_has_a_remedy():
     assert "checkpoint's disk" in error.remedy
 
 
+BLOCKS = "blockmgr-5f5df72e-d86c-4d57-a015-7b41ac94ae4f/25"
+MISSING = (
+    "{}",
+    "Caused by: java.nio.file.NoSuchFileException: {}",
+    "Caused by: java.io.FileNotFoundException: {}/shuffle_0_0_0.data (No such file or directory)",
+)
+
+
+@pytest.mark.parametrize("said", MISSING)
+def test_temporary_files_that_were_removed_end_the_job(said, tmp_path):
+    folder = tmp_path / "with blanks" / "sequencer-run-z5s2kvxm"
+    error = as_sequencer_error(said.format(folder / BLOCKS))
+    assert type(error) is JobFailed
+    assert error.message == f"Temporary files below {folder} were removed."
+    assert "TMPDIR" in error.remedy
+    (folder / BLOCKS).mkdir(parents=True)  # a block that Spark itself removed
+    assert type(as_sequencer_error(said.format(folder / BLOCKS))) is SequencerError
+
+
+def test_a_full_disk_of_temporary_files_passes(tmp_path):
+    folder = tmp_path / "sequencer-run-z5s2kvxm" / BLOCKS
+    error = as_sequencer_error(
+        f"Caused by: java.nio.file.FileSystemException: {folder}: No space left on device"
+    )
+    assert type(error) is SequencerError
+    assert "have room" in error.remedy
+
+
 def test_an_exception_without_a_cause_says_what_it_is():
     said = "An error occurred while calling o7.start.\n: java.io.IOException: No\n\tat a.B(C.java)"
     assert as_sequencer_error(said).message == "The query stopped: java.io.IOException: No."

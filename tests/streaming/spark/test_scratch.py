@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from streaming.errors import ConfigError
 from streaming.spark.scratch import LARGE_ROWS, LOCK, PREFIX, SHORT_MAX, Scratch
 
 SECONDS_MAX = 60
@@ -100,6 +101,16 @@ def test_a_place_that_is_too_long_or_java_cannot_be_told_is_not_taken(name, tmp_
     assert scratch.folder.parent != tmp_path / name
     scratch.close()
     assert not any((tmp_path / name).iterdir())
+
+
+def test_a_place_that_cannot_be_written_to_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot be written to .*/file: Not a directory"):
+        Scratch(file_in(tmp_path))
+
+
+def file_in(folder):
+    (folder / "file").write_text("")
+    return folder / "file"
 
 
 def test_large_rows_are_where_temporary_files_are_wanted_whatever_sockets_need(

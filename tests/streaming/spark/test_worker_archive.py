@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from streaming.config import load_config
+from streaming.errors import ConfigError
 from streaming.spark import worker_archive
 
 
@@ -40,3 +42,15 @@ def test_modules_of_custom_labels_are_packed(tmp_path, monkeypatch, files, modul
         (tmp_path / each).write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     assert set(files) <= packed(module)
+
+
+@pytest.mark.parametrize("name", ["file/workers.tar.gz", "folder"])
+def test_an_archive_that_cannot_be_written_is_refused(tmp_path, monkeypatch, name):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setattr(worker_archive, "_imported", lambda _: {})
+    (tmp_path / "orders.toml").write_text('[pipelines.p]\ndiscipline = "channel"\n')
+    config = load_config(tmp_path / "orders.toml")
+    with pytest.raises(ConfigError, match=r"cannot be written: .*No archive was written"):
+        worker_archive.build(config, tmp_path / name)
+    assert {each.name for each in tmp_path.iterdir()} == {"file", "folder", "orders.toml"}

@@ -90,6 +90,11 @@ class World:
     def __init__(self, plan, given):
         self.plan, self.row, self.totals = plan, StateRow(), None
         self.topics = {name: [] for name in TOPICS}
+        self.run(given)
+
+    def run(self, given):
+        """More batches; the plan may be another by now."""
+        plan = self.plan
         for now_ms, records in given:
             for each in records:
                 headers = tuple((h["key"], h["value"]) for h in each["headers"] or ())

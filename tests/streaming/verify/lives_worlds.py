@@ -7,6 +7,20 @@ from streaming.verify.lives import Lives
 from streaming.verify.seeking import Span
 from tests.streaming.verify.worlds import Topics
 
+ADDED = {
+    "group": lambda _key, at: [
+        ("sender", b"eve"),
+        ("group-sequence", b"%d" % at),
+        ("group-version", b"0"),
+    ],
+    "multicast": lambda key, at: [
+        ("from", b"eve"),
+        ("destination", key),
+        ("timestamp", b"%d" % at),
+    ],
+}
+NAMES = {"group": ("group", b"G"), "multicast": ("to", b"ann,bob,cid")}
+
 
 class Seeker:
     """Reads topics in memory."""

@@ -111,6 +111,13 @@ def given(now_ms, *records):
     ]  # fmt: skip
 
 
+def skip(offset, to):
+    """The record of an operator who gives up the channel's labels below one."""
+    value = json.dumps({"op": "skip", "channel": "a", "to": to}).encode()
+    place = {"topic": 1, "partition": 0, "offset": offset, "timestamp": 0}
+    return {**place, "key": None, "value": value, "headers": None}
+
+
 def test_what_waited_for_a_gap_may_be_overtaken_by_what_has_no_label():
     """A notice says of the gap, so that no label is missing between the deliveries around it."""
     rules = Rules(LinearLabels(), gap=Skip(15), notices=True, pass_unlabelled=True)
@@ -139,3 +146,15 @@ def test_what_comes_behind_the_notice_of_an_epoch_may_wait_for_its_start():
     assert [each.header("notice")[1] for each in it.topics["out"]] == [None, b"epoch"]
     verdict = judge(it.settings(first_seen=True), it.material())
     assert (verdict.counts, verdict.looked_at["held"]) == ({}, 1), verdict.faults
+
+
+@pytest.mark.parametrize("labels", [LinearLabels(), CyclicLabels(16)])
+def test_what_was_given_up_while_notices_were_off_has_none(labels):
+    """No topic says when they were switched on: the channel waits behind a gap without a notice."""
+    off = Rules(labels, gap=Skip(15), window=6)
+    it = World(plan(off), [given(0, (0, 0, 0)), (1, [skip(0, 2)])])
+    it.plan = plan(replace(off, notices=True))
+    it.run([given(2, (1, 3, 0)), given(20)])
+    assert [each.header("notice")[1] for each in it.topics["out"]] == [None, b"gap", None]
+    verdict = judge(it.settings(), it.material())
+    assert verdict.good, verdict.faults

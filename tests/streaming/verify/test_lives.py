@@ -8,13 +8,20 @@ import pytest
 
 from sequencer.channels import Rules, Skip
 from sequencer.labels import LinearLabels
-from streaming.config import parse_config
 from streaming.errors import ConfigError
 from streaming.verify.lives import Lives
 from tests.seeds import seeds
 from tests.streaming.disciplines.channels.plans import plan
 from tests.streaming.verify.channel_worlds import World, batches, history
-from tests.streaming.verify.lives_worlds import Seeker, config_of, delivered, life, worked
+from tests.streaming.verify.lives_worlds import (
+    ADDED,
+    NAMES,
+    Seeker,
+    config_of,
+    delivered,
+    life,
+    worked,
+)
 from tests.streaming.verify.worlds import Topics
 
 
@@ -209,21 +216,6 @@ def test_what_is_not_there(place):
         life(worked(origin=True), *place)
 
 
-ADDED = {
-    "group": lambda _key, at: [
-        ("sender", b"eve"),
-        ("group-sequence", b"%d" % at),
-        ("group-version", b"0"),
-    ],
-    "multicast": lambda key, at: [
-        ("from", b"eve"),
-        ("destination", key),
-        ("timestamp", b"%d" % at),
-    ],
-}
-NAMES = {"group": ("group", b"G"), "multicast": ("to", b"ann,bob,cid")}
-
-
 def published(discipline, *, origin, more=0):
     """Three messages of one sender, each to ann and cid in partition 0 and to bob in 2.
 
@@ -363,36 +355,3 @@ def test_a_label_in_a_header_named_like_one_of_ours(origin):
     _, one = life(topics, "p.in", 0, 0, origin=origin, **settings)
     assert [each["label"] for each in one["deliveries"]] == ["5"]
     assert one["waited"]["for"]["label"] == "3", "the one without a label came last, and passed"
-
-
-def test_an_input_beside_topics_of_subscribers_is_no_output():
-    """Its name begins as theirs do. A command has added one of them, which gets messages, too."""
-    topics = Topics(holes=False)
-    sent = topics.put("p.in", 0, 100, b"eve", b"v", [NAMES["group"]])
-    added = [*ADDED["group"](b"ann", 0), ("sequence", b"0"), ("incarnation", b"7")]
-    for name in (b"ann", b"new"):
-        topics.put(f"p.{name.decode()}", 0, 100, name, b"v", [*sent.headers, *added])
-    settings = {"discipline": "group", "output": "p.{subscriber}"}
-    found, one = life(topics, "p.in", 0, 0, **settings)
-    assert (found["found_by"], one["state"], len(one["deliveries"])) == ("itself", "delivered", 2)
-    for name in ("ann", "new"):
-        back, _ = life(topics, f"p.{name}", 0, 0, **settings)
-        assert (back["input"]["place"], back["found_by"]) == ("p.in/0@0", "content")
-
-
-def test_a_record_between_two_pipelines():
-    """The second one passes on the header `origin` that the first one added."""
-    topics = worked(origin=True)
-    middle = next(each for each in topics.all("p.out") if each.header("label")[1] == b"1")
-    added = [("sequence", b"0"), ("incarnation", b"9")]
-    topics.put("q.out", 0, middle.timestamp, b"k", middle.value, [*middle.headers, *added])
-    tables = {"p": {"discipline": "channel", "origin": True}}
-    tables["q"] = {"discipline": "channel", "input": "p.out"}
-    lives = Lives(parse_config({"pipelines": tables}, {}, "c.toml"), Seeker(topics))
-    found = lives.of(("q.out", 0, 0))
-    assert (found["input"]["place"], found["found_by"]) == (f"p.out/0@{middle.offset}", "content")
-    assert [each["pipeline"] for each in found["pipelines"]] == ["q"]
-    found = lives.of(middle.place)
-    assert (found["input"]["place"], found["found_by"]) == ("p.in/0@2", "origin")
-    states = [(each["pipeline"], each["state"]) for each in found["pipelines"]]
-    assert states == [("p", "delivered"), ("q", "delivered")]

@@ -39,6 +39,7 @@ def test_changes_keep_all_requirements():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_changes_keep_all_requirements_in_many_runs():
     runs(range(10_000, 30_000), publishing=20, changes=8)
 
