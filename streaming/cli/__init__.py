@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -59,6 +60,10 @@ NO_TEMPORARY = "No usable temporary directory"
 NO_ROOM = (
     "Nothing was done.",
     "Set TMPDIR to a folder that this user can write to.",
+)
+NO_HANDLES = (
+    "What is done stays; a batch that a service had begun is repeated at its next start.",
+    "Let this user's processes open more files (ulimit -n, LimitNOFILE of systemd).",
 )
 app = typer.Typer(
     name="sequencer",
@@ -174,8 +179,12 @@ def _status() -> int:
     return status if isinstance(status, int) else 0
 
 
-def _missing_folder(error: FileNotFoundError) -> SequencerError | None:
-    """Return what this process lacks from its start on, if that raised the error."""
+def _lack(error: OSError) -> SequencerError | None:
+    """Return what this process lacks, if that raised the error."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return SequencerError(f"{error.strerror}.", *NO_HANDLES)
+    if error.errno != errno.ENOENT:
+        return None
     if error.filename is None and str(error.strerror).startswith(NO_TEMPORARY):
         return SequencerError(f"{error.strerror}.", *NO_ROOM)
     try:
@@ -193,8 +202,8 @@ def _is_of_ctrl_c(error: BaseException | None) -> bool:
 
 
 def _tell_fault(error: Exception) -> None:
-    if isinstance(error, FileNotFoundError) and (reason := _missing_folder(error)):
-        _tell(reason)
+    if isinstance(error, OSError) and (lack := _lack(error)):
+        _tell(lack)
         return
     said = "this is a fault of the program; please report it."
     if logs.in_json():

@@ -45,8 +45,13 @@ RESTORE = (
     "See that the checkpoint's storage answers, and restore what is damaged from a backup of the "
     "checkpoint."
 )
-NO_SPACE = "No space left on device"
-ROOM = "See that the checkpoint's disk and that of temporary files (TMPDIR) have room."
+LACKING = {
+    "No space left on device": (
+        "See that the checkpoint's disk and that of temporary files (TMPDIR) have room."
+    ),
+    "Too many open files": "Let the service open more files (ulimit -n, LimitNOFILE of systemd).",
+}
+"""What a process lacks, in the system's words, and the remedy: no file is damaged then."""
 START_AGAIN = (
     "Start again: Spark cannot go on without them. Have what cleans the folder for temporary files "
     "pass over sequencer-run-*, or set TMPDIR to a folder that nothing cleans."
@@ -135,13 +140,13 @@ def _spark_error(text: str) -> SequencerError:
         what = f"The checkpoint's storage did not take {refused[1]}: {refused[2][:300]}."
         return StorageUnavailable(what, REPEATED, LET_IN)
     cause = cause_in(text)
-    if (blocks := SCRATCH.search(cause)) and NO_SPACE not in text and not Path(blocks[0]).exists():
+    lacking = [(REPEATED, remedy) for words, remedy in LACKING.items() if words in cause]
+    if (blocks := SCRATCH.search(cause)) and not lacking and not Path(blocks[0]).exists():
         return JobFailed(f"Temporary files below {blocks[1]} were removed.", REPEATED, START_AGAIN)
-    if "CANNOT_LOAD_STATE_STORE" in text:
+    if "CANNOT_LOAD_STATE_STORE" in text and not lacking:
         what = f"A file of the checkpoint's state cannot be read: {cause}."
         return StorageUnavailable(what, REPEATED, RESTORE)
-    no_space = (REPEATED, ROOM) if NO_SPACE in cause else ()
-    return SequencerError(f"The query stopped: {cause}.", *no_space)
+    return SequencerError(f"The query stopped: {cause}.", *(lacking[0] if lacking else ()))
 
 
 def cause_in(text: str) -> str:

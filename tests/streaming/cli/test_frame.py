@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shlex
 import subprocess
@@ -159,6 +161,18 @@ def test_no_folder_for_temporary_files_is_no_fault_of_the_program(here, monkeypa
     assert (code, out) == (1, "")
     assert err.startswith("sequencer: No usable temporary directory found in ['/nonexistent'].\n")
     assert "Set TMPDIR" in err
+    assert "Traceback" not in err
+
+
+def test_no_room_for_another_open_file_is_no_fault_of_the_program(here, monkeypatch, config):
+    def limited(*_):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("streaming.config.load_config", limited)
+    code, out, err = here("check", config())
+    assert (code, out) == (1, "")
+    assert err.startswith("sequencer: Too many open files.\n")
+    assert "ulimit -n" in err
     assert "Traceback" not in err
 
 

@@ -138,6 +138,20 @@ def test_a_full_disk_has_a_remedy():
     assert "checkpoint's disk" in error.remedy
 
 
+@pytest.mark.parametrize(
+    ("lacks", "remedy"),
+    [("Too many open files", "ulimit -n"), ("No space left on device", "have room")],
+)
+def test_a_state_that_cannot_be_opened_for_want_of_something_is_not_called_damaged(lacks, remedy):
+    error = as_sequencer_error(
+        "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.\n"
+        f"Caused by: java.nio.file.FileSystemException: /cp/p/state/0/1: {lacks}"
+    )
+    assert lacks in error.message
+    assert remedy in error.remedy
+    assert "backup" not in str(error)
+
+
 BLOCKS = "blockmgr-5f5df72e-d86c-4d57-a015-7b41ac94ae4f/25"
 MISSING = (
     "{}",
