@@ -125,13 +125,23 @@ def make_plan(
 
 
 def taken_names(config: Config, name: str) -> list[str]:
-    """Return topics that other pipelines write, of those that a subscriber's own may be called."""
-    before, own, behind = config.pipelines[name].output.replace(".", "_").partition(SUBSCRIBER)
-    others = [each for other, each in config.pipelines.items() if other != name and own]
-    written = {topic for each in others for topic in each.topics_written()}
+    """Return topics of other pipelines, of those that a subscriber's own may be called.
+
+    They write these, or read them for this pipeline: its messages would come back for ever.
+    """
+    pipelines = config.pipelines
+    before, own, behind = pipelines[name].output.replace(".", "_").partition(SUBSCRIBER)
+    others = [other for other in pipelines if other != name and own]
+    written = {other: pipelines[other].topics_written() for other in others}
+    used = set().union(*written.values())
+    feeding = [name]
+    for reader in feeding:  # grows by those that write what it reads
+        reads = {*pipelines[reader].input, pipelines[reader].commands}
+        feeding += [each for each in others if each not in feeding and reads & written[each]]
+        used |= reads if reader != name else set()
     return sorted(
         topic
-        for topic, alike in ((topic, topic.replace(".", "_")) for topic in written)
+        for topic, alike in ((topic, topic.replace(".", "_")) for topic in used)
         if alike.startswith(before) and alike.endswith(behind)
     )
 

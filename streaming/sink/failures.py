@@ -24,6 +24,11 @@ TOO_LARGE = (
     "A record with its added headers is larger than the topic takes, or was compressed in the "
     "input: raise max.message.bytes of the pipeline's output, rejects, events and transit topics."
 )
+REMEDIES = {
+    "INVALID_TRANSACTION_TIMEOUT": "Write less for transaction.timeout.ms in kafka.properties: "
+    "brokers allow at most their transaction.max.timeout.ms, by default 900,000.",
+}
+"""By Kafka's reason, where the brokers and the user's rights are not to blame."""
 TRANSACTION = "The batch is repeated; what Kafka has committed of it is not written again."
 NO_TRANSACTION = "Part of the batch may be written; it will be repeated."
 STAYS = "What is written of it stays; other state partitions may have written theirs."
@@ -90,7 +95,7 @@ def unavailable(
     return KafkaUnavailable(
         f"Kafka failed to {doing}: {why.rstrip('.')}.",
         TRANSACTION if transactional else NO_TRANSACTION,
-        TOO_LARGE if too_large else LOOK,
+        TOO_LARGE if too_large else REMEDIES.get(why, LOOK),
     )
 
 

@@ -223,7 +223,7 @@ def _topic_fault(member: str, plan: Plan, op: str) -> str:
     topic = plan.output.replace(SUBSCRIBER, member)
     own = (*plan.reads, plan.rejects, plan.events)
     taken = () if op == "leave" else plan.taken
-    for used, whose in [(own, "the pipeline uses itself"), (taken, "another pipeline writes")]:
+    for used, whose in [(own, "the pipeline uses itself"), (taken, "another pipeline uses")]:
         if topic.replace(".", "_") in {name.replace(".", "_") for name in used}:
             return f"gives the topic {topic}, which {whose}"
     wrong = topic_fault(topic)

@@ -56,6 +56,16 @@ def test_plans_of_all_disciplines(discipline, more, shards):
     assert (type(again), again.reads) == (type(plan), plan.reads)
 
 
+def test_no_subscriber_s_topic_leads_back_into_its_pipeline():
+    """Its messages would go round for ever; a file that names such a member is refused."""
+    group = {"discipline": "group", "output": "m.{subscriber}", "input": ["m.in", "late.out"]}
+    early = {"discipline": "channel", "input": ["m.raw", "raw"]}
+    late = {"discipline": "channel", "input": ["early.out"]}
+    behind = {"discipline": "channel", "input": ["m.ann"]}
+    pipelines = {"m": group, "early": early, "late": late, "behind": behind}
+    assert planning.taken_names(parse_config({"pipelines": pipelines}, {}, ""), "m") == ["m.raw"]
+
+
 def test_groups_know_the_topics_of_others_that_a_subscriber_may_be_called_for():
     group = {"discipline": "group", "groups": {"G": ["A"]}, "output": "m.{subscriber}"}
     other = {"discipline": "channel", "output": "m_x.out", "events": "m.events", "rejects": "r"}
@@ -69,7 +79,7 @@ def test_groups_know_the_topics_of_others_that_a_subscriber_may_be_called_for():
     commands = [{"op": op, "group": "G", "member": member} for op, member in asked]
     read = [read_command(json.dumps(each).encode(), plan) for each in commands]
     assert [each.reason for each in read] == ["bad-member", "bad-member", "", ""]
-    assert read[0].detail.endswith("gives the topic m.events, which another pipeline writes")
+    assert read[0].detail.endswith("gives the topic m.events, which another pipeline uses")
 
 
 def test_inputs_have_one_order_whatever_users_write():

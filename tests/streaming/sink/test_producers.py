@@ -342,3 +342,9 @@ def test_odd_headers_keys_and_values_are_read_by_two_clients(broker, topic_prefi
     # confluent-kafka itself cuts names at NUL when it reads.
     assert messages[0].headers()[1:] == headers[1:]
     assert [m.headers() for m in messages[1:]] == [e[3] for e in expected[1:]]
+
+
+def test_a_timeout_of_transactions_that_brokers_do_not_allow(broker, topic_prefix):
+    plan = make_plan(broker, topic_prefix, {"transaction.timeout.ms": "10000000"})
+    with pytest.raises(KafkaUnavailable, match=r"Write less for transaction\.timeout\.ms"):
+        PartitionWriter(plan, 0).begin_session(BatchContext("q", 0, False))
