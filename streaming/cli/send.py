@@ -95,7 +95,7 @@ class _Sender:
         extra: dict[str, Any] = {"partitioner": "murmur2_random", "acks": "all"}
         extra |= {"enable.idempotence": True, **OF_ANY_SIZE}
         self._producer: Any = Producer(
-            client_settings.confluent(settings, **extra), logger=connection.quiet()
+            client_settings.confluent(settings, **extra), **connection.quiet()
         )
         self._topic = topic
         self._place = {} if partition is None else {"partition": partition}

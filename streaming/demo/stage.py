@@ -145,7 +145,7 @@ class Stage(ABC):
 
         return Producer(
             {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "linger.ms": 20},
-            logger=connection.quiet(),
+            **connection.quiet(),
         )
 
     def paced(self, items: Sequence[T], at: Callable[[T], float]) -> Iterator[T]:
@@ -175,7 +175,7 @@ class Stage(ABC):
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
             },
-            logger=connection.quiet(),
+            **connection.quiet(),
         )
         consumer.subscribe([topic])
         try:

@@ -42,7 +42,7 @@ def admin(config: Config, **extra: Any) -> Any:
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
     try:
-        return AdminClient(_of_clients(config, **extra), logger=quiet())
+        return AdminClient(_of_clients(config, **extra), **quiet())
     except KafkaException as error:
         raise _refused(config, error) from error
 
@@ -62,7 +62,7 @@ def reader(config: Config, name: str, **extra: Any) -> Any:
         **extra,
     }
     try:
-        return Consumer(_of_clients(config, **settings), logger=quiet())
+        return Consumer(_of_clients(config, **settings), **quiet())
     except KafkaException as error:
         raise _refused(config, error) from error
 
@@ -199,13 +199,15 @@ def reason(error: Exception) -> str:
     return str(error.args[0].str()) if known else "Kafka did not answer"
 
 
-def quiet() -> Any:
-    """Return a logger for librdkafka's own lines, which repeat every second that a broker is away.
+def quiet() -> dict[str, Any]:
+    """Return what keeps off librdkafka's own lines, which repeat every second while Kafka is away.
 
-    They are shown if the logger "streaming" is set to DEBUG (the command's --verbose).
+    They are shown if the logger "streaming" is set to DEBUG (the command's --verbose). Otherwise
+    librdkafka makes none: an interrupt (Ctrl-C) while a line is with Python's logger is often lost,
+    and the call ends with SystemError.
     """
     logger = logging.getLogger("streaming.librdkafka")
     is_shown = logging.getLogger("streaming").isEnabledFor(logging.DEBUG)
-    # A fenced producer is critical to librdkafka; its error reaches the caller, who reports it.
+    # A fenced producer is fatal to librdkafka; its error reaches the caller, who reports it.
     logger.setLevel(logging.DEBUG if is_shown else logging.CRITICAL + 1)
-    return logger
+    return {"logger": logger} if is_shown else {"logger": logger, "log_level": 0}

@@ -176,7 +176,7 @@ class Resending:
             "batch.size": min(OF_ANY_SIZE["batch.size"], bytes_max),
         }
         self._producer = Producer(
-            client_settings.confluent(self.config, **settings), logger=connection.quiet()
+            client_settings.confluent(self.config, **settings), **connection.quiet()
         )
         self._ask("begin", self._producer.init_transactions, SECONDS_MAX)
         offsets: list[int] = []

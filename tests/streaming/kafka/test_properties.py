@@ -83,7 +83,7 @@ def test_librdkafka_knows_the_names(name):
 
     why = ""
     try:
-        Producer({name: "\x01"}, logger=connection.quiet())
+        Producer({name: "\x01"}, **connection.quiet())
     except KafkaException as error:
         why = str(error)
     assert "No such configuration property" not in why
