@@ -76,9 +76,11 @@ class Config:
         writes for anything else. Another one may read such a topic.
         """
         own = self.pipelines[name]
+        if topic in own.outputs():
+            return True
         before, is_for_each, behind = own.output.partition(SUBSCRIBER)
-        if not is_for_each or topic in own.outputs():
-            return bool(topic == own.output or is_for_each)
+        if not is_for_each:
+            return False
         others = {
             other
             for each in self.pipelines.values()

@@ -57,11 +57,11 @@ def group(desk: Desk, request: Request) -> Response:
     name = desk.name(request, "group")
     asked = _decoded(request.path_params["code"]).decode(errors="replace")
     with desk.turn():
-        there = desk.groups.of(name)
-        members = there[asked].members if asked in there else ()
+        listed = desk.groups.of(name).get(asked)
+        members = listed.members if listed else ()
         found = streams.group(desk.config, name, asked, _scope(request), members)
     numbers = current.numbers(desk.config, name)
-    shown: dict[str, Any] = {"listed": there.get(asked), "overlaps": _overlaps(numbers, asked)}
+    shown: dict[str, Any] = {"listed": listed, "overlaps": _overlaps(numbers, asked)}
     return desk.page(request, "group.html", group=asked, **shown, **found)
 
 

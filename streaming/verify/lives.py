@@ -175,8 +175,7 @@ class Lives:
         found = {name: record.header(self.prefix + name)[1] for name in NUMBERS}
         label = getattr(pipeline, "label", None)
         name = header_name(label) if isinstance(label, str) else None
-        own = copies.as_sent(record, "channel", self.prefix)
-        found |= {"label": own.header(name)[1] if name else None}
+        found |= {"label": copies.as_sent(record, self.prefix).header(name)[1] if name else None}
         texts = {name: value.decode(errors="replace") for name, value in found.items() if value}
         return shown(record) | texts
 
@@ -270,7 +269,7 @@ class Lives:
         key = channel if pipeline.channel == "key" else None
         for span in self._spans_before(life, pipeline):
             for each in self.seeker.newest_first(span, key):
-                own = copies.as_sent(each, "channel", self.prefix)
+                own = copies.as_sent(each, self.prefix)
                 if self._channel(own, pipeline) == channel and self._has_label(each, own, pipeline):
                     yield each
 
