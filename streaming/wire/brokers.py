@@ -25,10 +25,9 @@ from kafka.errors import (
     UnstableOffsetCommitError,
     for_code,
 )
-from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
-from streaming.wire.connections import Connections
+from streaming.wire.connections import Connections, Selector
 from streaming.wire.topology import Topology
 
 CLOSING_TURNS = 3
@@ -101,7 +100,7 @@ class Brokers:
         self.network.close()
 
     def _open(self) -> None:
-        self.network = NetworkSelector(**self.settings)
+        self.network = Selector(**self.settings)
         self.manager = Connections(self.network, **self.settings)
         self.topology.clear()
         self.coordinators.clear()

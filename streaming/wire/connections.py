@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import ssl
+import sys
 import time
 from collections.abc import Callable
 from functools import partial, wraps
@@ -21,6 +22,7 @@ from kafka.errors import (
 )
 from kafka.net import inet, manager
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol import parser
 from kafka.protocol.frame import KafkaBytes
@@ -69,6 +71,18 @@ async def _connect_or_close(sockets: Any, network: Any, socket: Any, *to: Any, *
 
 
 inet.KafkaNetSocket.sock_connect = _connect_or_close
+
+
+class Selector(NetworkSelector):  # type: ignore[misc]
+    """kafka-python's network loop, where an interrupt in one of its tasks is raised.
+
+    kafka-python logs whatever a task raises, and goes on.
+    """
+
+    def _task_done(self, task: Any) -> None:
+        super()._task_done(task)
+        if isinstance(error := sys.exception(), (KeyboardInterrupt, SystemExit)):
+            raise error
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]

@@ -54,7 +54,7 @@ def on_simulated_machines(body_bytes_max=BODY_BYTES_MAX, *, small=False):
     """
     new = {
         **(SMALL if small else {}),
-        (brokers, "NetworkSelector"): Network,
+        (brokers, "Selector"): Network,
         (brokers, "Connections"): Manager,
         (query, "collected"): lambda frame, _is_again: frame.collect(),
         (query, "say"): lambda *_arguments, **_more: None,

@@ -36,6 +36,7 @@ NAMES = {
     "kafka.net.sasl.gssapi:SaslMechanismGSSAPI.__init__": None,
     "kafka.net.sasl.oauth:AbstractTokenProvider.extensions": ["self"],
     "kafka.net.sasl.oauth:AbstractTokenProvider.token": ["self"],
+    "kafka.net.selector:NetworkSelector._task_done": ["self", "task"],
     "kafka.net.selector:NetworkSelector.close": ["self"],
     "kafka.net.selector:NetworkSelector.poll": ["self", "timeout_ms"],
     "kafka.net.manager:KafkaSSLTransport": ["net", "sock", "host"],
@@ -151,5 +152,25 @@ def test_a_plain_transport_has_its_socket():
     network = NetworkSelector()
     try:
         assert KafkaTCPTransport(network, None)._sock is None
+    finally:
+        network.close()
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_a_task_is_raised(interrupt):
+    async def interrupted():
+        raise interrupt
+
+    async def lost():
+        raise ConnectionError
+
+    network = connections.Selector()
+    try:
+        network.call_soon(lost)
+        network.poll(timeout_ms=0)
+        network.call_soon(interrupted)
+        with pytest.raises(interrupt):
+            network.poll(timeout_ms=0)
+        assert network.run(network.sleep, 0) is None
     finally:
         network.close()
