@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import ssl
-import sys
 import time
 from collections.abc import Callable
 from functools import partial, wraps
@@ -74,15 +73,32 @@ inet.KafkaNetSocket.sock_connect = _connect_or_close
 
 
 class Selector(NetworkSelector):  # type: ignore[misc]
-    """kafka-python's network loop, where an interrupt in one of its tasks is raised.
+    """kafka-python's network loop, where an interrupt within one of its tasks is raised.
 
-    kafka-python logs whatever a task raises, and goes on.
+    kafka-python takes it for an error of the task, or of the task's connection, and goes on.
     """
 
+    interrupt: BaseException | None = None
+    raised: BaseException | None = None
+
+    def note(self, error: BaseException | None) -> None:
+        """Keep an error for the end of this turn if it is an interrupt, and a new one."""
+        if isinstance(error, (KeyboardInterrupt, SystemExit)) and error is not self.raised:
+            self.interrupt = error
+
+    def _add_ready_task(self, task: Any) -> None:
+        self.note(task._exc)  # noqa: SLF001
+        super()._add_ready_task(task)
+
     def _task_done(self, task: Any) -> None:
+        self.note(task._exc)  # noqa: SLF001
         super()._task_done(task)
-        if isinstance(error := sys.exception(), (KeyboardInterrupt, SystemExit)):
-            raise error
+
+    def _poll_once(self, timeout: float | None = None) -> None:
+        super()._poll_once(timeout)
+        if self.interrupt is not None:
+            self.raised, self.interrupt = self.interrupt, None
+            raise self.raised
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]
@@ -150,6 +166,15 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
             return data, None if data else error  # the end is met again, without data, next time
 
         transport._sock_recv = received  # noqa: SLF001
+        send = transport._sock_send  # noqa: SLF001
+
+        def sent() -> tuple[int, Exception | None]:
+            count, error = send()
+            if error is not None:
+                self._net.note(error.args[0])
+            return count, error
+
+        transport._sock_send = sent  # noqa: SLF001
         return transport
 
 

@@ -5,6 +5,7 @@ After an upgrade these fail first, within seconds, and say which name has moved;
 """
 
 import inspect
+import socket
 from importlib import import_module
 from importlib.metadata import version
 
@@ -36,6 +37,8 @@ NAMES = {
     "kafka.net.sasl.gssapi:SaslMechanismGSSAPI.__init__": None,
     "kafka.net.sasl.oauth:AbstractTokenProvider.extensions": ["self"],
     "kafka.net.sasl.oauth:AbstractTokenProvider.token": ["self"],
+    "kafka.net.selector:NetworkSelector._add_ready_task": ["self", "task"],
+    "kafka.net.selector:NetworkSelector._poll_once": ["self", "timeout"],
     "kafka.net.selector:NetworkSelector._task_done": ["self", "task"],
     "kafka.net.selector:NetworkSelector.close": ["self"],
     "kafka.net.selector:NetworkSelector.poll": ["self", "timeout_ms"],
@@ -44,6 +47,7 @@ NAMES = {
     "kafka.net.selector:NetworkSelector.wait_read": ["self", "fileobj", "timeout_at"],
     "kafka.net.selector:NetworkSelector.wait_write": ["self", "fileobj", "timeout_at"],
     "kafka.net.transport:KafkaTCPTransport._sock_recv": ["self"],
+    "kafka.net.transport:KafkaTCPTransport._sock_send": ["self"],
     "kafka.net.transport:KafkaTCPTransport.get_protocol": ["self"],
     "kafka.protocol.frame:KafkaBytes.read": ["self", "nbytes"],
     "kafka.protocol.frame:KafkaBytes.seek": None,
@@ -57,6 +61,9 @@ NAMES = {
 TEXTS = {
     "kafka.net.transport:KafkaTCPTransport._read_from_sock": ["self._sock_recv()"],
     "kafka.net.transport:KafkaTCPTransport._sock_recv": ["self._sock.recv("],
+    "kafka.net.selector:Task": ["self._exc = exc", "self._exc = e\n"],
+    "kafka.net.transport:KafkaTCPTransport._sock_send": ["KafkaConnectionError(e)"],
+    "kafka.net.transport:KafkaSSLTransport._sock_send": ["KafkaConnectionError(e)"],
     "kafka.net.transport:KafkaSSLTransport._build_ssl_context": ["return config['ssl_context']"],
     "kafka.net.transport:KafkaSSLTransport.handshake": [
         "self._sock.do_handshake()",
@@ -156,21 +163,62 @@ def test_a_plain_transport_has_its_socket():
         network.close()
 
 
-@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_in_a_task_is_raised(interrupt):
-    async def interrupted():
-        raise interrupt
+INTERRUPTS = pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
 
-    async def lost():
-        raise ConnectionError
 
+@pytest.fixture
+def network():
     network = connections.Selector()
-    try:
-        network.call_soon(lost)
+    yield network
+    network.close()
+
+
+def raising(error):
+    def function(*_arguments):
+        raise error
+
+    return function
+
+
+@INTERRUPTS
+def test_an_interrupt_in_a_task_is_raised_once(network, interrupt):
+    network.call_soon(raising(ConnectionError))
+    network.poll(timeout_ms=0)
+    network.call_soon(raising(interrupt))
+    with pytest.raises(interrupt):
         network.poll(timeout_ms=0)
-        network.call_soon(interrupted)
-        with pytest.raises(interrupt):
-            network.poll(timeout_ms=0)
-        assert network.run(network.sleep, 0) is None
-    finally:
-        network.close()
+    assert network.run(network.sleep, 0) is None
+
+
+@INTERRUPTS
+def test_an_interrupt_while_a_task_begins_to_wait_is_raised_once(network, monkeypatch, interrupt):
+    async def waiting():
+        await network.sleep(0)
+
+    monkeypatch.setattr(network, "_sleep", raising(interrupt()))
+    network.call_soon(waiting)
+    with pytest.raises(interrupt):
+        network.poll(timeout_ms=0)
+    monkeypatch.undo()
+    assert network.run(network.sleep, 0) is None
+
+
+class Interrupted(socket.socket):
+    def send(self, *_arguments):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_a_request_is_sent_is_raised_and_ends_the_connection(
+    network, monkeypatch
+):
+    here, there = socket.socketpair()
+
+    async def transport(*_arguments, **_more):
+        return KafkaTCPTransport(network, Interrupted(fileno=here.detach()))
+
+    monkeypatch.setattr(KafkaConnectionManager, "_build_transport", transport)
+    built = network.run(connections.Connections(network)._build_transport)
+    built.write(b"x")
+    with there, pytest.raises(KeyboardInterrupt):
+        network.run(network.sleep, 1)
+    assert built.is_closing()
