@@ -21,14 +21,16 @@ BEHIND_SHARE, BEHIND_SECONDS = 0.3, (0.05, 1.0, 8.0)
 class Broker:
     """One; ``loading_until``: when its coordinators answer again.
 
-    ``cut_off``: what it knew of partitions when it was cut off from the other brokers; ``knew``:
-    of coordinators, of groups' progress, of groups with an open transaction, of transactions.
+    ``cut_off``: what it knew of partitions when it was cut off from the other brokers; ``ids``: of
+    topics; ``knew``: of coordinators, of groups' progress, of groups with an open transaction, of
+    transactions.
     """
 
     number: int
     up: bool = True
     loading_until: float = 0.0
     cut_off: dict = field(default_factory=dict)
+    ids: dict = field(default_factory=dict)
     knew: tuple = NOTHING_KNOWN
 
 
@@ -99,6 +101,7 @@ class Kafka(Partitions):
         """Cut a broker off from the others: it goes on as if it led what it led."""
         broker = self.brokers[number]
         broker.cut_off = {place: View(log) for place, log in self.logs.items()}
+        broker.ids = dict(self.ids)
         there = self.coordinators
         pending = {group for group, some in there.pending.items() if some}
         broker.knew = dict(self.homes), dict(there.offsets), pending, there.known()

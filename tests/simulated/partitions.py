@@ -42,6 +42,10 @@ class Partitions:
         """A partition as a broker knows it; None where it knows none."""
         return (broker.cut_off or self.logs).get(place)
 
+    def known_ids(self, broker):
+        """The topics' ids as a broker knows them."""
+        return broker.ids if broker.cut_off else self.ids
+
     def _judged(self, broker, place, epoch):
         """A partition, and why this broker does not answer about it (0: it does)."""
         log = self.view(broker, place)
@@ -68,7 +72,7 @@ class Partitions:
                 for log in there
             ]
             code = 0 if there else UNKNOWN_TOPIC
-            given = self.ids.get(name)
+            given = self.known_ids(broker).get(name)
             topics.append(Answer(error_code=code, name=name, partitions=partitions, topic_id=given))
         nodes = [Answer(node_id=each.number) for each in self.brokers]
         answered(Answer(topics=topics, brokers=nodes))
@@ -152,7 +156,7 @@ class Partitions:
 
     def _Fetch(self, broker, request, answered, until=None):  # noqa: N802
         until = self.world.now + request.max_wait_ms / 1000 if until is None else until
-        names = {of: name for name, of in self.ids.items()}
+        names = {of: name for name, of in self.known_ids(broker).items()}
         responses, some = [], False
         for topic in request.topics:
             name = names.get(topic.topic_id)
