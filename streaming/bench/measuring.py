@@ -142,7 +142,7 @@ class _Bench:
         """Delete the topics that this made."""
         from confluent_kafka.admin import AdminClient  # noqa: PLC0415  (a quick --help)
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap}, **connection.quiet())
+        admin = connection.client(AdminClient, {"bootstrap.servers": self.bootstrap})
         names = [
             name
             for name in admin.list_topics(timeout=10).topics
@@ -155,7 +155,7 @@ class _Bench:
     def _create(self, *names: str) -> None:
         from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap}, **connection.quiet())
+        admin = connection.client(AdminClient, {"bootstrap.servers": self.bootstrap})
         kept = {"retention.ms": "-1"}
         new = [NewTopic(name, PARTITIONS, config=kept) for name in names]
         for name, future in admin.create_topics(new).items():
@@ -188,7 +188,7 @@ class _Bench:
             "queue.buffering.max.messages": 1_000_000,
             "partitioner": "murmur2_random",
         }
-        return Producer(self._client(**tuned, **more), **connection.quiet())
+        return connection.client(Producer, self._client(**tuned, **more))
 
     def _fill(self, topic: str) -> None:
         producer, value = self._producer(), os.urandom(self.wanted.size)
@@ -204,7 +204,8 @@ class _Bench:
             TopicPartition,
         )
 
-        consumer = Consumer(
+        consumer = connection.client(
+            Consumer,
             self._client(
                 **{
                     "group.id": f"{self.name}-reader",
@@ -213,7 +214,6 @@ class _Bench:
                     "fetch.wait.max.ms": 10,
                 }
             ),
-            **connection.quiet(),
         )
         at = OFFSET_BEGINNING if begin else OFFSET_END
         consumer.assign([TopicPartition(topic, number, at) for number in range(PARTITIONS)])

@@ -94,8 +94,8 @@ class _Sender:
 
         extra: dict[str, Any] = {"partitioner": "murmur2_random", "acks": "all"}
         extra |= {"enable.idempotence": True, **OF_ANY_SIZE}
-        self._producer: Any = Producer(
-            client_settings.confluent(settings, **extra), **connection.quiet()
+        self._producer: Any = connection.client(
+            Producer, client_settings.confluent(settings, **extra)
         )
         self._topic = topic
         self._place = {} if partition is None else {"partition": partition}

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from streaming.errors import ConfigError
+from streaming.kafka.interruptible import interruptible
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -98,7 +99,9 @@ def connected(client: Any, settings: dict[str, Any], refusals: Refusals | None =
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.CRITICAL)
     try:
-        return client({"error_cb": refusals or Refusals(), **settings}, logger=logger)
+        return interruptible(client)(
+            {"error_cb": refusals or Refusals(), **settings}, logger=logger
+        )
     except (KafkaException, TypeError, ValueError) as error:
         known = isinstance(error, KafkaException)
         why = error.args[0].str() if known else str(error)

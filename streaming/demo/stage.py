@@ -143,9 +143,9 @@ class Stage(ABC):
         """A producer as a sender would have it."""
         from confluent_kafka import Producer  # noqa: PLC0415  (a quick --help)
 
-        return Producer(
+        return connection.client(
+            Producer,
             {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "linger.ms": 20},
-            **connection.quiet(),
         )
 
     def paced(self, items: Sequence[T], at: Callable[[T], float]) -> Iterator[T]:
@@ -168,14 +168,14 @@ class Stage(ABC):
         """The messages of an ordered topic while the demo runs; the first says that it began."""
         from confluent_kafka import Consumer  # noqa: PLC0415
 
-        consumer = Consumer(
+        consumer = connection.client(
+            Consumer,
             {
                 "bootstrap.servers": self.bootstrap,
                 "group.id": f"{self.topic}-reader",
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
             },
-            **connection.quiet(),
         )
         consumer.subscribe([topic])
         try:

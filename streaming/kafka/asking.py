@@ -106,7 +106,7 @@ def _send(config: Config, topic: str, value: bytes, key: bytes | None) -> tuple[
     from confluent_kafka import Producer  # noqa: PLC0415
 
     once = {"acks": "all", "enable.idempotence": True, **OF_ANY_SIZE}
-    producer = Producer(client_settings.confluent(config, **once), **connection.quiet())
+    producer = connection.client(Producer, client_settings.confluent(config, **once))
     errors: list[Any] = []
     producer.produce(topic, value, key, on_delivery=lambda *report: errors.append(report))
     producer.flush(topics.SECONDS_MAX)

@@ -7,12 +7,14 @@ import logging
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from streaming import logs
 from streaming.config import Config
 from streaming.errors import ConfigError, KafkaUnavailable
 from streaming.kafka import client_settings
+from streaming.kafka.interruptible import interruptible
 
 if TYPE_CHECKING:
     from streaming.wire.admin import Cluster
@@ -42,7 +44,7 @@ def admin(config: Config, **extra: Any) -> Any:
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
     try:
-        return AdminClient(_of_clients(config, **extra), **quiet())
+        return client(AdminClient, _of_clients(config, **extra))
     except KafkaException as error:
         raise _refused(config, error) from error
 
@@ -62,7 +64,7 @@ def reader(config: Config, name: str, **extra: Any) -> Any:
         **extra,
     }
     try:
-        return Consumer(_of_clients(config, **settings), **quiet())
+        return client(Consumer, _of_clients(config, **settings))
     except KafkaException as error:
         raise _refused(config, error) from error
 
@@ -199,15 +201,14 @@ def reason(error: Exception) -> str:
     return str(error.args[0].str()) if known else "Kafka did not answer"
 
 
-def quiet() -> dict[str, Any]:
-    """Return what keeps off librdkafka's own lines, which repeat every second while Kafka is away.
+def client(kind: Any, properties: Mapping[str, Any]) -> Any:
+    """Return one of confluent-kafka's clients; KafkaException where librdkafka refuses it.
 
-    They are shown if the logger "streaming" is set to DEBUG (the command's --verbose). Otherwise
-    librdkafka makes none: an interrupt (Ctrl-C) while a line is with Python's logger is often lost,
-    and the call ends with SystemError.
+    Ctrl-C ends its calls as such. Its own lines, which repeat every second while Kafka is away, are
+    shown if the logger "streaming" is set to DEBUG (the command's --verbose).
     """
     logger = logging.getLogger("streaming.librdkafka")
     is_shown = logging.getLogger("streaming").isEnabledFor(logging.DEBUG)
     # A fenced producer is fatal to librdkafka; its error reaches the caller, who reports it.
     logger.setLevel(logging.DEBUG if is_shown else logging.CRITICAL + 1)
-    return {"logger": logger} if is_shown else {"logger": logger, "log_level": 0}
+    return interruptible(kind)(dict(properties), logger=logger)

@@ -175,8 +175,8 @@ class Resending:
             **OF_ANY_SIZE,
             "batch.size": min(OF_ANY_SIZE["batch.size"], bytes_max),
         }
-        self._producer = Producer(
-            client_settings.confluent(self.config, **settings), **connection.quiet()
+        self._producer = connection.client(
+            Producer, client_settings.confluent(self.config, **settings)
         )
         self._ask("begin", self._producer.init_transactions, SECONDS_MAX)
         offsets: list[int] = []

@@ -35,7 +35,7 @@ def by_librdkafka(settings, limit_s):
     from confluent_kafka.admin import AdminClient
 
     properties = client_settings.without_producer_settings(client_settings.confluent(settings))
-    return set(AdminClient(properties, **connection.quiet()).list_topics(timeout=limit_s).topics)
+    return set(connection.client(AdminClient, properties).list_topics(timeout=limit_s).topics)
 
 
 def by_kafka_python(settings, limit_s):

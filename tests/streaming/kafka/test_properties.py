@@ -83,7 +83,7 @@ def test_librdkafka_knows_the_names(name):
 
     why = ""
     try:
-        Producer({name: "\x01"}, **connection.quiet())
+        connection.client(Producer, {name: "\x01"})
     except KafkaException as error:
         why = str(error)
     assert "No such configuration property" not in why

@@ -11,27 +11,38 @@ from streaming.kafka import connection
 from tests.kafka_helpers import create_topics
 
 INTERRUPTED = """
-import os, random, signal, threading
+import os, random, signal, sys, threading
 from confluent_kafka import Consumer, Producer
 from streaming.kafka import connection
 
-nowhere = {"bootstrap.servers": "127.0.0.1:1", "reconnect.backoff.ms": 9}
-consumer = Consumer({**nowhere, "group.id": "g"}, **connection.quiet())
-producer = Producer(nowhere, **connection.quiet())
-for call in (consumer.poll, producer.poll) * 10:
-    threading.Timer(random.random() / 5, os.kill, (os.getpid(), signal.SIGINT)).start()
+to = {"bootstrap.servers": sys.argv[1], "reconnect.backoff.ms": 9}
+consumer = connection.client(Consumer, {**to, "group.id": "g"})
+producer = connection.client(Producer, to)
+
+def send():
+    producer.produce(sys.argv[2], b"v", on_delivery=lambda error, message: None)
+    producer.flush(0.5)
+
+for call in (lambda: consumer.poll(0.1), lambda: producer.poll(0.1), send) * 7:
+    threading.Timer(0.01 + random.random() / 5, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
         while True:
-            call(0.1)
+            call()
     except KeyboardInterrupt:
         pass
 """
-"""Ctrl-C again and again while there is no broker; status 1 where it ends a call otherwise."""
+"""Ctrl-C again and again within librdkafka's calls; status 1 where it ends one otherwise."""
 
 
-def test_an_interrupt_is_one_while_the_broker_is_away():
+@pytest.mark.parametrize("is_away", [True, False])
+def test_an_interrupt_is_one_within_librdkafka(broker, topic_prefix, is_away):
+    create_topics(broker.bootstrap, {f"{topic_prefix}t": 1})
+    to = "127.0.0.1:1" if is_away else broker.bootstrap
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED], timeout=120, capture_output=True, check=False
+        [sys.executable, "-c", INTERRUPTED, to, f"{topic_prefix}t"],
+        timeout=120,
+        capture_output=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -40,7 +51,7 @@ def test_a_fenced_producers_own_lines_are_not_shown(broker, topic_prefix, caplog
     """The error that it raises says it; librdkafka's line comes as critical."""
     create_topics(broker.bootstrap, {f"{topic_prefix}t": 1})
     settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": f"{topic_prefix}id"}
-    first, second = (Producer(settings, **connection.quiet()) for _ in range(2))
+    first, second = (connection.client(Producer, settings) for _ in range(2))
     for each in (first, second):
         each.init_transactions(30)
     monkeypatch.setattr(logging.getLogger("streaming"), "propagate", True)
