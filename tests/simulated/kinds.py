@@ -168,16 +168,11 @@ def deposed_of_outputs(history, rng):
             history.heal_after(seconds)
             history.kafka.faults.append(fault)
             history.world.at(later_s, begin)
-            history.world.at(seconds, back)
+            history.world.at(seconds, lambda: history.kafka.back(number, fault))
 
     def begin():
         begun.append(number)
         history.service.driver.kill()
-
-    def back():
-        history.kafka.start(number)
-        if fault in history.kafka.faults:
-            history.kafka.faults.remove(fault)
 
     return "who marks progress finds a deposed leader of outputs", act
 
