@@ -12,18 +12,10 @@ from streaming.errors import ConfigError, KafkaUnavailable
 from streaming.kafka import limits, topics
 from streaming.sink import lookup
 from streaming.sink.lookup import look_up
-from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all
+from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all, until
 
 LARGE, FAR = 3_000_000, 10**15
 DAY_MS = 86_400_000
-
-
-def until(is_so):
-    """What was made is known to the broker a little later."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from streaming.config import parse_config
 from streaming.errors import ConfigError, KafkaRefused, KafkaUnavailable
 from streaming.kafka import limits, topics
 from streaming.kafka.ports import free_port
-from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
-from tests.proxied import until
+from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all, until
 
 
 @pytest.fixture
