@@ -13,23 +13,6 @@ from streaming.kafka.ports import free_port
 from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all, until
 
 
-@pytest.fixture
-def config(broker, topic_prefix):
-    """Gives a function that makes a configuration whose pipelines' names begin as the topics."""
-
-    def make(**pipelines):
-        tables = {
-            "kafka": {"bootstrap_servers": broker.bootstrap},
-            "pipelines": {
-                topic_prefix + name: {"discipline": "channel", **each}
-                for name, each in pipelines.items()
-            },
-        }
-        return parse_config(tables, {}, "c.toml")
-
-    return make
-
-
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """What is missing here stays so."""
