@@ -1,7 +1,6 @@
 """Requests that a client has given up on reach the broker later: in the middle of the next batch."""
 
 import threading
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ import pytest
 from kafka.errors import NotCoordinatorError, RequestTimedOutError
 
 from streaming.arrow.schemas import HEADERS
-from streaming.disciplines.plan import BatchContext, Plan
+from streaming.disciplines.plan import BatchContext
 from streaming.errors import KafkaUnavailable
 from streaming.sink import producer
 from streaming.sink.claim import Claim
@@ -20,8 +19,9 @@ from streaming.sink.producer import BatchProducer
 from streaming.sink.progress import Part
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import PartitionWriter, make_confirming, make_producer, writer_for
-from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.kafka_helpers import Record, produce, read_all
 from tests.proxies import Proxies
+from tests.streaming.sink.numbered import make_plan
 
 
 @pytest.fixture
@@ -32,19 +32,8 @@ def proxies(broker):
 
 @pytest.fixture
 def plan(broker, proxies, topic_prefix):
-    out, events = f"{topic_prefix}out", f"{topic_prefix}events"
-    partitions = {out: 1, events: 1}
-    create_topics(broker.bootstrap, partitions)
-    return Plan(
-        service=uuid.uuid4().hex,
-        pipeline="p",
-        inputs=("in",),
-        output=out,
-        rejects="rejects",
-        events=events,
-        partitions=partitions,
-        producer={"bootstrap.servers": proxies.bootstrap},
-    )
+    through = {"bootstrap.servers": proxies.bootstrap}
+    return make_plan(broker, topic_prefix, through, count=1)
 
 
 def rows(*texts):
