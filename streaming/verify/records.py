@@ -59,12 +59,7 @@ class Topics:
 
     def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
         """The end of each partition of some topics."""
-        from kafka import TopicPartition  # noqa: PLC0415
-
-        counts = {topic: self.partitions(topic) for topic in topics}
-        partitions = [
-            TopicPartition(topic, n) for topic, count in counts.items() for n in range(count)
-        ]
+        partitions = [each for topic in topics for each in self._partitions(topic)]
         ends = self._consumer.end_offsets(partitions) if partitions else {}
         return {(partition.topic, partition.partition): end for partition, end in ends.items()}
 
