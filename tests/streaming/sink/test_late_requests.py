@@ -78,6 +78,15 @@ def cut_when(held, proxies):
     return thread
 
 
+def let_arrive(late, proxies, api, writer):
+    """Release a request behind what was put, and wait for its answer."""
+    writer.producer._send()
+    writer.producer.outbox.wait()
+    answers = proxies.watch(api, answers=True)
+    late.release()
+    answers.wait()
+
+
 @pytest.mark.parametrize(
     "api", ["EndTxn", "TxnOffsetCommit", "AddOffsetsToTxn", "AddPartitionsToTxn", "Produce"]
 )
@@ -89,11 +98,7 @@ def test_a_request_of_one_batch_arrives_in_the_next(broker, proxies, plan, api):
     writer = writer_for(plan, 0, context(1))
     with writer.batch(context(1)):
         put(writer, "b")
-        writer.producer._send()
-        writer.producer.outbox.wait()
-        answers = proxies.watch(api, answers=True)
-        late.release()
-        answers.wait()
+        let_arrive(late, proxies, api, writer)
         assert values(broker, plan) == ["a"], "the batch is not whole"
         put(writer, "c")
     assert values(broker, plan) == ["a", "b", "c"]
@@ -111,11 +116,7 @@ def test_a_request_of_one_part_arrives_in_the_next(broker, proxies, plan):
         writer.end_part(context(0), Part(total=1))
         cutting.join()
         put(writer, "b")
-        writer.producer._send()
-        writer.producer.outbox.wait()
-        answers = proxies.watch("EndTxn", answers=True)
-        late.release()
-        answers.wait()
+        let_arrive(late, proxies, "EndTxn", writer)
         assert values(broker, plan) == ["a"], "the part is not whole"
         put(writer, "c")
     assert values(broker, plan) == ["a", "b", "c"]
@@ -135,11 +136,7 @@ def test_an_abort_before_the_first_batch_arrives_behind_its_records(
     cutting.join()
     with writer.batch(context(0)):
         put(writer, "a")
-        writer.producer._send()
-        writer.producer.outbox.wait()
-        answers = proxies.watch("EndTxn", answers=True)
-        late.release()
-        answers.wait()
+        let_arrive(late, proxies, "EndTxn", writer)
     assert values(broker, plan) == ["a"]
     assert make_producer(plan, 0).progress_left()[0] == 0
 
