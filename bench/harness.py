@@ -82,19 +82,29 @@ def produce(bootstrap, topic, records, size=SIZE, *, distinct=False):
     Their values are cut out of a text of flights as JSON, each from another place; or they are
     random bytes (``distinct``): then nothing makes them smaller.
     """
+    rng = random.Random(1)
+    text = flights()
+
+    def valued():
+        for key, headers in records:
+            at = rng.randrange(len(text) - size)
+            yield key, headers, rng.randbytes(size) if distinct else text[at : at + size]
+
+    send(bootstrap, topic, valued())
+
+
+def send(bootstrap, topic, records, **settings):
+    """Write messages, (key, headers, value) each, as fast as it goes."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
             "linger.ms": 20,
             "batch.size": 1_000_000,
             "partitioner": "murmur2_random",
+            **settings,
         }
     )
-    rng = random.Random(1)
-    text = flights()
-    for key, headers in records:
-        at = rng.randrange(len(text) - size)
-        value = rng.randbytes(size) if distinct else text[at : at + size]
+    for key, headers, value in records:
         while True:
             try:
                 producer.produce(topic, value, key, headers=headers)

@@ -24,9 +24,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import Producer
 from groups_growth import membership
-from harness import create, remove, say, warm_broker
+from harness import create, remove, say, send, warm_broker
 from values import AVRO, LINES, PROTOBUF, WRITERS
 
 HERE = Path(__file__).parent.parent
@@ -178,24 +177,8 @@ def trades(encoding, size, scale):
 
 def written(bootstrap, topic, records):
     """Write a new topic."""
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "linger.ms": 20,
-            "batch.size": 1_000_000,
-            "compression.type": "lz4",
-            "partitioner": "murmur2_random",
-        }
-    )
     create(bootstrap, topic)
-    for key, headers, value in records:
-        while True:
-            try:
-                producer.produce(topic, value, key, headers=headers)
-                break
-            except BufferError:
-                producer.poll(0.05)
-    assert producer.flush(120) == 0
+    send(bootstrap, topic, records, **{"compression.type": "lz4"})
 
 
 def one(bootstrap, case, turn, registry, given):

@@ -13,8 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.kafka.ports import HOST, free_port
-from tests.kafka_helpers import SECONDS_MAX
-from tests.proxied import until
+from tests.kafka_helpers import SECONDS_MAX, until
 
 REPLICAS = 3
 SETTINGS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,15 @@ class Record:
         return next((value for each, value in reversed(self.headers) if each == name), None)
 
 
+def until(test: Callable[[], Any], what: str = "a change") -> Any:
+    """Wait until ``test`` gives something; returns it."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while not (found := test()):
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.01)
+    return found
+
+
 def create_topics(bootstrap: str, partitions: dict[str, int], **settings: Any) -> None:
     """Create topics, and wait until they can be used.
 
@@ -42,10 +52,7 @@ def create_topics(bootstrap: str, partitions: dict[str, int], **settings: Any) -
     new = [NewTopic(name, num_partitions=n, config=kept) for name, n in partitions.items()]
     for future in admin.create_topics(new, operation_timeout=SECONDS_MAX).values():
         future.result(SECONDS_MAX)
-    deadline = time.monotonic() + SECONDS_MAX
-    while not all(_described(admin, list(partitions))):
-        assert time.monotonic() < deadline, f"topics {list(partitions)} did not appear"
-        time.sleep(0.05)
+    until(lambda: all(_described(admin, list(partitions))), f"topics {list(partitions)}")
 
 
 def make_topic(bootstrap: str, name: str, partitions: int = 1, **settings: Any) -> None:
@@ -58,10 +65,7 @@ def make_topic(bootstrap: str, name: str, partitions: int = 1, **settings: Any) 
     new = NewTopic(name, partitions, config=config)
     admin.create_topics([new], operation_timeout=SECONDS_MAX)[name].result(SECONDS_MAX)
     asked = ConfigResource(ResourceType.TOPIC, name)
-    deadline = time.monotonic() + SECONDS_MAX
-    while admin.describe_configs([asked])[asked].exception(SECONDS_MAX) is not None:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: admin.describe_configs([asked])[asked].exception(SECONDS_MAX) is None, name)
 
 
 def add_partitions(bootstrap: str, topic: str, count: int) -> None:
@@ -70,10 +74,12 @@ def add_partitions(bootstrap: str, topic: str, count: int) -> None:
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_partitions([NewPartitions(topic, count)])[topic].result(SECONDS_MAX)
-    deadline = time.monotonic() + SECONDS_MAX
-    while len(admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions) < count:
-        assert time.monotonic() < deadline, f"topic {topic} has no {count} partitions"
-        time.sleep(0.05)
+    until(
+        lambda: (
+            len(admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions) >= count
+        ),
+        f"{count} partitions of {topic}",
+    )
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
@@ -82,10 +88,7 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.delete_topics([topic])[topic].result(SECONDS_MAX)
-    deadline = time.monotonic() + SECONDS_MAX
-    while topic in admin.list_topics(timeout=SECONDS_MAX).topics:
-        assert time.monotonic() < deadline, f"topic {topic} did not go"
-        time.sleep(0.05)
+    until(lambda: topic not in admin.list_topics(timeout=SECONDS_MAX).topics, f"the end of {topic}")
 
 
 def produce(bootstrap: str, topic: str, records: list[Record], **settings: Any) -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafka.protocol.api_key import ApiKey
 
-from tests.kafka_helpers import SECONDS_MAX
+from tests.kafka_helpers import until
 
 if TYPE_CHECKING:
     from tests.proxies import Proxies
@@ -177,15 +176,6 @@ class Proxy:
                     continue
                 broker.settimeout(None)
                 self.connections.append(Connection(self, client, broker))
-
-
-def until(test: Callable[[], Any], what: str = "a change") -> Any:
-    """Wait until ``test`` gives something; returns it."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while not (found := test()):
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.01)
-    return found
 
 
 def _message(source: socket.socket) -> bytes | None:

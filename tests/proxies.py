@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import Self
+from typing import Any, Self
 
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import (
@@ -49,47 +49,26 @@ class Proxies:
         """Addresses for clients."""
         return ",".join(f"{HOST}:{each.address[1]}" for each in self._first)
 
-    def hold(
-        self,
-        api: str | None = None,
-        limit: int = 0,
-        *,
-        answers: bool = False,
-        node: int | None = None,
-    ) -> Rule:
-        """Keep requests, or answers, until the rule is released."""
-        return self.add(_hold, api, limit, answers, node)
+    def hold(self, api: str | None = None, limit: int = 0, **where: Any) -> Rule:
+        """Keep requests, or answers, until the rule is released; ``where``: as for `add`."""
+        return self.add(hold, api, limit, **where)
 
-    def lose(
-        self,
-        api: str | None = None,
-        limit: int = 0,
-        *,
-        answers: bool = False,
-        node: int | None = None,
-    ) -> Rule:
+    def lose(self, api: str | None = None, limit: int = 0, **where: Any) -> Rule:
         """Cut the connection where a request, or an answer, would pass: it gets lost."""
-        return self.add(_lose, api, limit, answers, node)
+        return self.add(lose, api, limit, **where)
 
-    def delay(
-        self,
-        seconds: float,
-        api: str | None = None,
-        *,
-        answers: bool = False,
-        node: int | None = None,
-    ) -> Rule:
+    def delay(self, seconds: float, api: str | None = None, **where: Any) -> Rule:
         """Pass each only after so long."""
 
         def act(rule: Rule, _connection: Connection, _message: Message) -> bool:
             rule.released.wait(seconds)
             return True
 
-        return self.add(act, api, 0, answers, node)
+        return self.add(act, api, **where)
 
     def watch(self, api: str | None = None, *, answers: bool = False) -> Rule:
         """Only note what passes."""
-        return self.add(lambda *_: True, api, 0, answers, None)
+        return self.add(lambda *_: True, api, answers=answers)
 
     def cut(self, node: int | None = None) -> None:
         """End the connections to a broker, or to all, for their clients."""
@@ -152,10 +131,11 @@ class Proxies:
     def add(
         self,
         act: Callable[[Rule, Connection, Message], bool],
-        api: str | None,
-        limit: int,
-        answers: bool,
-        node: int | None,
+        api: str | None = None,
+        limit: int = 0,
+        *,
+        answers: bool = False,
+        node: int | None = None,
     ) -> Rule:
         assert api is None or api in ApiKey.__members__, api
         rule = Rule(act, ANSWER if answers else REQUEST, api, node, limit)
@@ -164,12 +144,14 @@ class Proxies:
         return rule
 
 
-def _hold(rule: Rule, _connection: Connection, _message: Message) -> bool:
+def hold(rule: Rule, _connection: Connection, _message: Message) -> bool:
+    """Nothing passes, but in the end all of it."""
     rule.released.wait()
     return True
 
 
-def _lose(_rule: Rule, connection: Connection, _message: Message) -> bool:
+def lose(_rule: Rule, connection: Connection, _message: Message) -> bool:
+    """The connection ends in place of passing it."""
     connection.cut()
     return False
 

@@ -89,12 +89,18 @@ def tree(path):
     return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
 
 
-def imports(path):
+def modules_imported(path):
     for node in tree(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module
+
+
+def imports(path):
+    yield from modules_imported(path)
+    for node in tree(path):
+        if isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
@@ -136,14 +142,6 @@ def test_streaming_imports_lower_layers_only():
         for each in imports(path):
             if each.startswith("streaming.") and (other := each.split(".")[1]) in layer:
                 assert layer[other] < layer[mine] or other == mine, f"{name} imports {each}"
-
-
-def modules_imported(path):
-    for node in tree(path):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module
 
 
 def attributes(path):

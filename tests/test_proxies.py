@@ -6,8 +6,7 @@ from kafka.errors import KafkaError
 from kafka.protocol.metadata import MetadataRequest
 
 from streaming.wire.brokers import Brokers
-from tests.kafka_helpers import Record, create_topics, produce, read_all
-from tests.proxied import until
+from tests.kafka_helpers import Record, create_topics, produce, read_all, until
 from tests.proxies import Proxies
 
 

@@ -12,7 +12,6 @@ names a context manager that the command runs in, as "module:function".
 from __future__ import annotations
 
 import gc
-import importlib
 import io
 import json
 import os
@@ -27,6 +26,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, redirect_
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import typer.main
@@ -223,8 +223,7 @@ def _end_with(parent: int) -> None:
 def _manager(name: str) -> AbstractContextManager[Any]:
     if not name:
         return nullcontext()
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)()
+    return resolve_name(name)()
 
 
 def _carry_out(words: list[str]) -> int:

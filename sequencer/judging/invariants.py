@@ -129,23 +129,13 @@ class Anomaly:
         return f"{self.name}: " + "; ".join(map(str, self.witness))
 
 
-def pairwise_order(histories: Mapping[Any, Sequence[Any]]) -> Anomaly | None:
-    """Consistency: any two messages that two receivers both got, they got in the same order."""
-    graph = DeliveryGraph(histories)
-    for knot in graph.knots():
-        pair = inverted_pair(knot)
-        if pair:
-            return Anomaly(PAIRWISE_ORDER, _words(graph, histories, pair))
-    return None
-
-
 def acyclic(
     histories: Mapping[Any, Sequence[Any]],
     causes: Iterable[tuple[Any, Any]] = (),
 ) -> Anomaly | None:
     """One order of all messages exists that every history, and every cause, agrees with.
 
-    Where two receivers disagree on a pair, the anomaly is `pairwise_order`'s; without causes a
+    Where two receivers disagree on a pair, the anomaly is PAIRWISE_ORDER; without causes a
     cycle has otherwise three receivers or more. `causes` are (cause, effect) pairs. With causes
     this is more than `causality` asks for: a queue order may put an effect before its cause as
     long as nobody can see it, one counter for all may not.

@@ -33,17 +33,15 @@ def clustered_hosts(
     return routers
 
 
-def zipf_sizes(groups: int, largest: int, exponent: float = 1.0) -> list[int]:
+def zipf_sizes(groups: int, largest: int) -> list[int]:
     """Sizes of groups by rank: the largest, and so on down to 2 (a group of one has no order)."""
     smallest = min(2, largest)
-    return [max(smallest, round(largest / rank**exponent)) for rank in range(1, groups + 1)]
+    return [max(smallest, round(largest / rank)) for rank in range(1, groups + 1)]
 
 
-def zipf_groups(
-    rng: np.random.Generator, subscribers: list[str], groups: int, largest: int | None = None
-) -> Groups:
-    """Groups with sizes after Zipf, members drawn at random; the largest group has `largest`."""
-    sizes = zipf_sizes(groups, len(subscribers) if largest is None else largest)
+def zipf_groups(rng: np.random.Generator, subscribers: list[str], groups: int) -> Groups:
+    """Groups with sizes after Zipf, members drawn at random; the largest has all subscribers."""
+    sizes = zipf_sizes(groups, len(subscribers))
     return {
         name: frozenset(subscribers[at] for at in rng.choice(len(subscribers), size, replace=False))
         for name, size in zip(names("G", groups), sizes, strict=True)

@@ -194,7 +194,7 @@ def shown(data: bytes | None) -> str:
 def _as_text(message: Record) -> str:
     pairs = " ".join(f"{shown(name.encode())}={shown(value)}" for name, value in message.headers)
     at = _time(message.timestamp)
-    return f"{message.place}  {at}  {shown(message.key)}  [{pairs}]  {shown(message.value)}"
+    return f"{message.place_text}  {at}  {shown(message.key)}  [{pairs}]  {shown(message.value)}"
 
 
 def _time(ms: int) -> str:

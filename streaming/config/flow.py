@@ -5,6 +5,7 @@ from __future__ import annotations
 import graphlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from streaming.disciplines import DISCIPLINES
@@ -130,12 +131,9 @@ def _expanded(topic: str, table: dict[str, Any]) -> list[str]:
     if SUBSCRIBER not in topic:
         return [topic]
     members = groups.values() if isinstance(groups, dict) else []
-    names = {member for list_ in members if isinstance(list_, list) for member in list_}
-    return [topic, *(topic.replace(SUBSCRIBER, each) for each in sorted(filter(_is_text, names)))]
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    all_of = chain.from_iterable(each for each in members if isinstance(each, list))
+    names = {each for each in all_of if isinstance(each, str)}
+    return [topic, *(topic.replace(SUBSCRIBER, each) for each in sorted(names))]
 
 
 def _clashes(uses: list[Use]) -> Iterator[str]:

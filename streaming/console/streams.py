@@ -89,21 +89,21 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
         return label_of(record) or repr((record.timestamp, record.value))
 
     asked = {each.encode() for each in settings.input_commands}
-    commands = {each.place for each in arrivals if each.header("op") in asked}
-    arrived = [(each.place, known_by(each), each.text("epoch")) for each in arrivals]
+    commands = {each.place_text for each in arrivals if each.header("op")[1] in asked}
+    arrived = [(each.place_text, known_by(each), each.text("epoch")) for each in arrivals]
     delivered = [(_origin(each, prefix), known_by(each), each.text("epoch")) for each in out]
     fates, rows = lanes.matched(
         arrived, delivered, reasons, commands=commands, drops=settings.drops(key)
     )
     above = [
         lanes.Arrival(
-            each.place,
+            each.place_text,
             label_of(each),
             each.text("epoch"),
             0,
             became,
-            reasons.get(each.place, ""),
-            link(name, each.place),
+            reasons.get(each.place_text, ""),
+            link(name, each.place_text),
         )
         for each, became in zip(arrivals, fates, strict=True)
     ]
@@ -138,7 +138,7 @@ def group(
     wanted = asked.encode()
 
     def is_its(record: Found) -> bool:
-        return record.header("group") == wanted
+        return record.header("group")[1] == wanted
 
     limits: dict[str, Any] = {"seconds_max": scope.seconds / 2, "until": scope.until}
     arrivals = search(config, settings.input, is_its, LANE_ARRIVALS, **limits)
@@ -238,13 +238,13 @@ def _matched(
     delivered = set(origins)
     above = [
         lanes.Arrival(
-            each.place,
+            each.place_text,
             text,
             "",
             0,
             "delivered" if row in delivered else "unknown",
             "",
-            link(name, each.place),
+            link(name, each.place_text),
         )
         for row, (each, text) in enumerate(zip(*arrivals, strict=True))
     ]
@@ -263,7 +263,11 @@ def _drawn(
 ) -> str:
     below = [
         lanes.Delivery(
-            each.place, text, each.text(prefix + "sequence"), origin, link(name, each.place)
+            each.place_text,
+            text,
+            each.text(prefix + "sequence"),
+            origin,
+            link(name, each.place_text),
         )
         for each, text, origin in zip(out, texts, origins, strict=True)
     ]
@@ -290,13 +294,16 @@ def _signature_out(record: Found, prefix: str, discipline: str) -> Signature:
     if origin := _origin(record, prefix):
         return (origin,)
     name = SENDER.get(discipline)
-    sender = record.header(prefix + name) if name else record.key
-    return (sender, record.header("group"), record.timestamp, record.value)
+    sender = record.header(prefix + name)[1] if name else record.key
+    return (sender, record.header("group")[1], record.timestamp, record.value)
 
 
 def _signatures_in(record: Found) -> list[Signature]:
     """Return what a delivery of this record may say of it."""
-    return [(record.place,), (record.key, record.header("group"), record.timestamp, record.value)]
+    return [
+        (record.place_text,),
+        (record.key, record.header("group")[1], record.timestamp, record.value),
+    ]
 
 
 def _all_of(wanted: Collection[Signature]) -> Callable[[Sequence[Found]], bool]:

@@ -159,7 +159,7 @@ def _label_header(config: Config, name: str) -> str:
 def reject_of(config: Config, found: Found) -> dict[str, str]:
     """Return the reason and the input's place of a reject; nothing for another record."""
     prefix = config.service.header_prefix
-    if not found.header(prefix + "reject-reason"):
+    if not found.header(prefix + "reject-reason")[1]:
         return {}
     parts = [found.text(f"{prefix}reject-{each}") for each in ("topic", "partition", "offset")]
     place = f"{parts[0]}/{parts[1]}@{parts[2]}"
@@ -203,7 +203,7 @@ def events(config: Config, name: str, kind: str, text: str, seconds: float) -> d
 
     found = search(config, [settings.events], matches, RECORDS_SHOWN, seconds_max=seconds)
     ours = [topic for _, topic in settings.topics()]
-    rows = [_row(object_in(each.value) or {}, each.place, ours) for each in found.records]
+    rows = [_row(object_in(each.value) or {}, each.place_text, ours) for each in found.records]
     rows.sort(key=lambda each: str(each.get("at", "")), reverse=True)
     return {
         "rows": rows[:RECORDS_SHOWN],

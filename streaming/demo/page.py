@@ -104,7 +104,7 @@ def lanes_of(config: Config, name: str, keys: Sequence[bytes]) -> list[tuple[str
             [each for each in records if each.key == key] for records in found
         )
         reasons = {place_of(each): each.text("reject-reason") for each in no}
-        arrived = [(each.place, each.text("label"), "") for each in arrived_records[:ARRIVALS]]
+        arrived = [(each.place_text, each.text("label"), "") for each in arrived_records[:ARRIVALS]]
         delivered = [("", each.text("label"), "") for each in out[:ARRIVALS]]
         fates, rows = lanes.matched(arrived, delivered, reasons)
         above = [
@@ -112,7 +112,7 @@ def lanes_of(config: Config, name: str, keys: Sequence[bytes]) -> list[tuple[str
             for (place, label, _), fate in zip(arrived, fates, strict=True)
         ]
         below = [
-            lanes.Delivery(each.place, label, each.text("sequence"), row)
+            lanes.Delivery(each.place_text, label, each.text("sequence"), row)
             for (_, label, _), row, each in zip(delivered, rows, out, strict=False)
         ]
         crossings = sum(abs(row - at) for at, row in enumerate(rows) if row is not None)

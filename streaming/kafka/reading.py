@@ -17,7 +17,7 @@ from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import connection, topics
 from streaming.kafka.header_names import headers_of
-from streaming.places import TopicPartition
+from streaming.places import Place, TopicPartition
 
 BEGINNING = -2
 """In place of an offset: the first existing one."""
@@ -44,18 +44,35 @@ class Record:
         return self.topic, self.partition
 
     @property
-    def place(self) -> str:
+    def place(self) -> Place:
+        """Return topic, partition and offset."""
+        return self.topic, self.partition, self.offset
+
+    @property
+    def place_text(self) -> str:
         """Return topic, partition and offset in the form of commands."""
         return f"{self.topic}/{self.partition}@{self.offset}"
 
-    def header(self, name: str) -> bytes | None:
-        """Return the value of the last header of this name; None where there is none."""
-        return next((value for each, value in reversed(self.headers) if each == name), None)
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """Return all but the place."""
+        return self.key, self.value, self.headers, self.timestamp
+
+    def header(self, name: str) -> tuple[bool, bytes | None]:
+        """Return whether there is a header ``name``, and the value of the last one."""
+        for each, value in reversed(self.headers):
+            if each == name:
+                return True, value
+        return False, None
 
     def text(self, name: str) -> str:
         """Return a header's value for people; empty where there is none."""
-        value = self.header(name)
+        _, value = self.header(name)
         return "" if value is None else escaped(value)
+
+    def __str__(self) -> str:
+        key = "null" if self.key is None else escaped(self.key)
+        return f"{self.place_text} (key {key})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from streaming.verify.added import number, tail
 from streaming.verify.commands import is_text
 from streaming.verify.records import Record
-
-if TYPE_CHECKING:
-    from streaming.kafka.newest import Found
 
 NAMES = ("notice", "detail", "sequence", "incarnation")
 NAMES_OF_AN_END = ("from", "destination", "timestamp", "notice", "sequence", "incarnation")
@@ -45,7 +42,7 @@ def read_notice(record: Record, prefix: str, words: Collection[str]) -> Notice |
     return Notice(name, fields, number(sequence), number(incarnation))
 
 
-def is_notice(record: Record | Found, prefix: str) -> bool:
+def is_notice(record: Record, prefix: str) -> bool:
     """Return whether a record is a notice, of any discipline."""
     names = [name for name, _ in record.headers]
     forms = ([prefix + name for name in each] for each in (NAMES, NAMES_OF_AN_END))

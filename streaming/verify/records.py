@@ -4,54 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
-from streaming.arrow.key_text import escaped
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import client_settings, connection
+from streaming.kafka.reading import Record
 from streaming.wire.codecs import read_all_codecs
 from streaming.wire.header_names import read_all_names
 
+__all__ = ["Record", "Topics"]
+
 QUIET_SECONDS_MAX = 60
 """Without a record, while the end is not reached; the judge's own time does not count."""
-
-Headers = tuple[tuple[str, bytes | None], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record as it stands in a topic; ``timestamp`` in ms."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-
-    @property
-    def place(self) -> tuple[str, int, int]:
-        """Topic, partition, offset."""
-        return self.topic, self.partition, self.offset
-
-    @property
-    def content(self) -> tuple[Any, ...]:
-        """All but the place."""
-        return self.key, self.value, self.headers, self.timestamp
-
-    def header(self, name: str) -> tuple[bool, bytes | None]:
-        """Return whether there is a header ``name``, and the value of the last one."""
-        for each, value in reversed(self.headers):
-            if each == name:
-                return True, value
-        return False, None
-
-    def __str__(self) -> str:
-        key = "null" if self.key is None else escaped(self.key)
-        return f"{self.topic}/{self.partition}@{self.offset} (key {key})"
 
 
 class Topics:
@@ -94,12 +59,7 @@ class Topics:
 
     def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
         """The end of each partition of some topics."""
-        from kafka import TopicPartition  # noqa: PLC0415
-
-        counts = {topic: self.partitions(topic) for topic in topics}
-        partitions = [
-            TopicPartition(topic, n) for topic, count in counts.items() for n in range(count)
-        ]
+        partitions = [each for topic in topics for each in self._partitions(topic)]
         ends = self._consumer.end_offsets(partitions) if partitions else {}
         return {(partition.topic, partition.partition): end for partition, end in ends.items()}
 

@@ -10,11 +10,9 @@ from typing import Any, Self
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import connection
-from streaming.kafka import reading as read
 from streaming.kafka.newest import FETCH
-from streaming.kafka.reading import End, TopicReader
+from streaming.kafka.reading import End, Record, TopicReader
 from streaming.places import Place
-from streaming.verify.records import Record
 
 CHUNK, FIRST = 5_000, 100
 """Offsets that are read at a time, where the newest come first; records, where the oldest do, of
@@ -138,22 +136,12 @@ class Seeker:
             for each in taken:
                 if isinstance(each, End) or each.offset >= stop:
                     return
-                yield Record(
-                    each.topic,
-                    each.partition,
-                    each.offset,
-                    each.timestamp,
-                    each.key,
-                    each.value,
-                    each.headers,
-                )
+                yield each
             remaining = stop - last - 1 if last >= 0 else remaining
 
-    def _take(self, most: int, key: bytes | None) -> tuple[list[read.Record | End], int]:
+    def _take(self, most: int, key: bytes | None) -> tuple[list[Record | End], int]:
         """The next records, and the last offset that was looked at; -1 where nothing came."""
         if key is not None:
             return self._reader.take_of(key, TAKE_SECONDS, most)
         taken = self._reader.take(TAKE_SECONDS, most)
-        return taken, max(
-            (each.offset for each in taken if isinstance(each, read.Record)), default=-1
-        )
+        return taken, max((each.offset for each in taken if isinstance(each, Record)), default=-1)

@@ -7,6 +7,7 @@ from streaming.kafka.embedded import EmbeddedBroker
 from tests.chaos.fault import Fault
 from tests.kafka_cluster import KafkaCluster
 from tests.proxied import ANSWER
+from tests.proxies import hold, lose
 
 SECONDS = 20
 LONG_SECONDS = 75
@@ -30,24 +31,13 @@ def rule(place, scope, act, *, answers, api=None):
         return connection not in chosen or act(added, connection, message)
 
     node = place.rng.choice(list(place.kafka.brokers)) if scope == ONE_BROKER else None
-    added = place.proxies.add(on_one if scope == ONE_CONNECTION else act, api, 0, answers, node)
+    act_there = on_one if scope == ONE_CONNECTION else act
+    added = place.proxies.add(act_there, api, answers=answers, node=node)
     try:
         yield added
     finally:
         added.release()
         place.proxies.rules.remove(added)
-
-
-def hold(added, _connection, _message):
-    """Nothing passes, but in the end all of it."""
-    added.released.wait()
-    return True
-
-
-def lose(_added, connection, _message):
-    """The connection ends in place of passing it."""
-    connection.cut()
-    return False
 
 
 def slow(added, _connection, _message):

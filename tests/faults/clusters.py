@@ -3,12 +3,11 @@
 import os
 import random
 import signal
-import time
 import uuid
 
 from tests.cluster import ARCHIVE
 from tests.faults.channels import some_messages
-from tests.kafka_helpers import Record, create_topics, produce
+from tests.kafka_helpers import Record, create_topics, produce, until
 from tests.service_helpers import Service, called, channel_topics, status, verify, write_config
 
 LIMIT_S = 400
@@ -121,10 +120,7 @@ def kill_executor(cluster):
     """kill -9 of one executor; returns when it is gone."""
     (pid, *_) = [each for worker in cluster.workers for each in worker.executors()]
     os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + LIMIT_S
-    while any(pid in worker.executors() for worker in cluster.workers):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: not any(pid in worker.executors() for worker in cluster.workers))
 
 
 def kill_worker(cluster):

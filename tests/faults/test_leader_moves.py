@@ -11,8 +11,7 @@ from streaming.disciplines.plan import BatchContext, Plan
 from streaming.sink import producer as own
 from streaming.sink.writer import PartitionWriter
 from tests.kafka_cluster import KafkaCluster
-from tests.kafka_helpers import read_all
-from tests.proxied import until
+from tests.kafka_helpers import read_all, until
 from tests.proxies import Proxies
 
 pytestmark = pytest.mark.slow

@@ -109,9 +109,7 @@ def bad_network(history, rng):
 
     def act():
         history.kafka.faults.append(fault)
-        history.world.at(
-            seconds, lambda: fault in history.kafka.faults and history.kafka.faults.remove(fault)
-        )
+        history.world.at(seconds, lambda: history.kafka.end(fault))
 
     return f"a bad network ({', '.join(kinds)}; {only or 'all requests'})", act
 

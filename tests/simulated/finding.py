@@ -4,7 +4,7 @@ import math
 import re
 import time
 
-from tests.simulated import (
+from tests.simulated import (  # noqa: F401  (their plants are among `PLANTS`)
     planted_backups,
     planted_here,
     planted_kinds,
@@ -18,18 +18,6 @@ from tests.simulated import (
 from tests.simulated.planting import AIMS, PLANTS, planted
 from tests.simulated.run import run
 
-ALL = (
-    planted_backups,
-    planted_here,
-    planted_kinds,
-    planted_mends,
-    planted_reading,
-    planted_refusing,
-    planted_starts,
-    planted_uses,
-    planted_writing,
-)
-"""Modules whose plants are among `PLANTS`."""
 BROKEN = re.compile("TypeError|AttributeError|NameError")
 """What a plant raises that was written for another service."""
 OWN = "<locals>."

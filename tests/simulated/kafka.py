@@ -97,6 +97,15 @@ class Kafka(Partitions):
         broker.up, broker.cut_off, broker.knew = True, {}, NOTHING_KNOWN
         self.world.note(f"broker {number} is up")
 
+    def back(self, number, fault):
+        """Bring it back, and end the fault that came with it."""
+        self.start(number)
+        self.end(fault)
+
+    def end(self, fault):
+        if fault in self.faults:
+            self.faults.remove(fault)
+
     def cut_off(self, number):
         """Cut a broker off from the others: it goes on as if it led what it led."""
         broker = self.brokers[number]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +10,7 @@ from sequencer import LinearLabels
 from sequencer.channels import Skip, Wait
 from streaming.verify import channel
 from tests.simulated.outages import power_cut
-from tests.simulated.pipelines import MORE_TOPICS, PARTITIONS, asking, judged
+from tests.simulated.pipelines import MORE_TOPICS, PARTITIONS, asking, judged, judged_channels
 from tests.simulated.spark import Driver
 from tests.simulated.world import BEGAN_MS
 
@@ -168,16 +167,11 @@ def deposed_of_outputs(history, rng):
             history.heal_after(seconds)
             history.kafka.faults.append(fault)
             history.world.at(later_s, begin)
-            history.world.at(seconds, back)
+            history.world.at(seconds, lambda: history.kafka.back(number, fault))
 
     def begin():
         begun.append(number)
         history.service.driver.kill()
-
-    def back():
-        history.kafka.start(number)
-        if fault in history.kafka.faults:
-            history.kafka.faults.remove(fault)
 
     return "who marks progress finds a deposed leader of outputs", act
 
@@ -210,17 +204,10 @@ def changing(rng, folder, span):
 
 def changed_faults(records, finished):
     """What `sequencer verify` finds of channels whose rules changed."""
-    if not finished:
-        return []
     settings = channel.ChannelSettings(
         "p", LinearLabels(), 1_000_000, output_partitions=PARTITIONS, held_max=min(HELD_MAX)
     )
-    outputs = sorted(records["out"], key=lambda each: each.place)
-    events = [json.loads(each.value) for each in records["events"]]
-    inputs = sorted(records["in"], key=lambda each: each.place)
-    topics = (outputs, records["rejects"], events, records["commands"], records["wanted"])
-    verdict = channel.judge(settings, channel.Material(inputs, *topics))
-    return [str(fault) for fault in verdict.faults]
+    return judged_channels(settings, records, finished)
 
 
 # --- Names that are forgotten.

@@ -123,17 +123,12 @@ def cut_off_with_us(history, rng):
             history.heal_after(later_s + seconds)
             history.kafka.cut_off(number)
             history.world.at(later_s, us_too)
-            history.world.at(later_s + seconds, back)
+            history.world.at(later_s + seconds, lambda: history.kafka.back(number, fault))
 
     def us_too():
         history.kafka.faults.append(fault)
         if killed:
             history.service.driver.kill()
-
-    def back():
-        history.kafka.start(number)
-        if fault in history.kafka.faults:
-            history.kafka.faults.remove(fault)
 
     return f"cut off broker {number} and the service for {seconds} s", act
 

@@ -13,7 +13,7 @@ import sys
 import time as real_time
 from contextlib import contextmanager
 from functools import cache, partial
-from importlib import import_module
+from pkgutil import resolve_name
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
@@ -293,8 +293,6 @@ def _timed(_count):
 def _kept():
     found = []
     for owner_name, names in KEPT.items():
-        module_name, _, kind = owner_name.partition(":")
-        module = import_module(module_name)
-        owner = getattr(module, kind) if kind else module
+        owner = resolve_name(owner_name)
         found += [(owner, name) for name in names]
     return found

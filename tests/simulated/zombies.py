@@ -91,7 +91,7 @@ def deposed_leader(history, rng):
             if not alone:
                 history.world.note("the driver finds the broker that led, and no other")
                 history.heal_after(seconds)
-                history.world.at(seconds, back)
+                history.world.at(seconds, lambda: history.kafka.back(number, fault))
             alone.append(process)
         if alone and connection.node != number:
             fate.held_s, fate.cut_s = seconds, 0.01
@@ -115,11 +115,6 @@ def deposed_leader(history, rng):
         history.service.restart_seconds = 0.05
         history.kafka.faults.append(fault)
         history.service.driver.kill()
-
-    def back():
-        history.kafka.start(number)
-        if fault in history.kafka.faults:
-            history.kafka.faults.remove(fault)
 
     return f"a driver finds a deposed leader alone for {seconds} s", act
 

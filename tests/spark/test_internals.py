@@ -9,6 +9,7 @@ import socketserver
 import zipfile
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pyspark
 import pytest
@@ -154,28 +155,20 @@ JAVA_TEXTS = {
 CONDITIONS = ["CANNOT_LOAD_STATE_STORE", "streaming state file of ", *WRITTEN_TWICE]
 
 
-def named(text):
-    module, _, path = text.partition(":")
-    found = import_module(module)
-    for part in filter(None, path.split(".")):
-        found = getattr(found, part)
-    return found
-
-
 def pairs(table):
     return [(name, each) for name, every in table.items() for each in every]
 
 
 @pytest.mark.parametrize("name", PYTHON_NAMES)
 def test_pyspark_has(name):
-    thing, parameters = named(name), PYTHON_NAMES[name]
+    thing, parameters = resolve_name(name), PYTHON_NAMES[name]
     if parameters is not None:
         assert list(inspect.signature(thing).parameters)[: len(parameters)] == parameters
 
 
 @pytest.mark.parametrize(("name", "text"), pairs(PYTHON_TEXTS))
 def test_pyspark_says(name, text):
-    assert text in inspect.getsource(named(name))
+    assert text in inspect.getsource(resolve_name(name))
 
 
 def test_pyspark_s_servers_of_accumulators_are_those_of_the_standard_library():

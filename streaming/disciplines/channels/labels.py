@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable
+from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field, PlainValidator, field_validator, model_validator
@@ -111,9 +111,8 @@ class Custom(Table):
             raise ValueError(f"{self.next} does not make labels: {_cause(error)}") from error
 
     def _function(self) -> Callable[[str], str]:
-        module, _, name = self.next.partition(":")
         try:
-            function = getattr(importlib.import_module(module), name)
+            function = resolve_name(self.next)
         except (Exception, SystemExit) as error:  # whatever the user's module does when imported
             raise ValueError(
                 f"{self.next} cannot be imported ({_cause(error)}); write package.module:function, "

@@ -14,16 +14,13 @@ Name = tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MulticastPlan(ExchangePlan):
-    """One pipeline of discipline ``multicast`` by a protocol between shards."""
-
+class _MulticastPlan(Plan):
     discipline: ClassVar[str] = "multicast"
     decided: ClassVar[tuple[str, ...]] = (*Plan.decided, "input_commands")
-    order: Literal["clock", "counter"] = "clock"
 
     def identifying(self) -> tuple[str, ...]:
         """Return the headers that name a message, and whom or what it is for."""
-        return _identifying(self)
+        return self.headers("timestamp"), self.headers("from"), self.headers("destination")
 
     def message_of(self, name: Name) -> tuple[Name, str]:
         """Return timestamp and sender; the destination is a peer or a node."""
@@ -31,24 +28,17 @@ class MulticastPlan(ExchangePlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchMulticastPlan(BroadcastPlan):
+class MulticastPlan(_MulticastPlan, ExchangePlan):
+    """One pipeline of discipline ``multicast`` by a protocol between shards."""
+
+    order: Literal["clock", "counter"] = "clock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchMulticastPlan(_MulticastPlan, BroadcastPlan):
     """One pipeline of discipline ``multicast`` in the order of the batch.
 
     ``input_commands``: what records of inputs may ask for.
     """
 
-    discipline: ClassVar[str] = "multicast"
-    decided: ClassVar[tuple[str, ...]] = (*Plan.decided, "input_commands")
     input_commands: Sequence[str] = ()
-
-    def identifying(self) -> tuple[str, ...]:
-        """Return the headers that name a message, and whom or what it is for."""
-        return _identifying(self)
-
-    def message_of(self, name: Name) -> tuple[Name, str]:
-        """Return timestamp and sender; the destination is a peer or a node."""
-        return name[1:3], name[3] or ""
-
-
-def _identifying(plan: MulticastPlan | BatchMulticastPlan) -> tuple[str, ...]:
-    return plan.headers("timestamp"), plan.headers("from"), plan.headers("destination")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 import uuid
 
 import pytest
 
+from streaming import cli
 from tests.kafka_helpers import create_topics
 from tests.service_helpers import called, toml
 
@@ -17,6 +19,20 @@ def here(monkeypatch):
     monkeypatch.delenv("SEQUENCER_BOOTSTRAP_SERVERS", raising=False)
     monkeypatch.setattr("streaming.kafka.connection.ANNOUNCED_AFTER_SECONDS", 60)  # a busy machine
     return called
+
+
+@pytest.fixture
+def main(monkeypatch, capsys):
+    """Gives a function that runs `main` itself: status, stdout, stderr."""
+    monkeypatch.delenv("SEQUENCER_BOOTSTRAP_SERVERS", raising=False)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["sequencer", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code, *capsys.readouterr()
+
+    return call
 
 
 @pytest.fixture

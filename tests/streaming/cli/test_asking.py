@@ -1,12 +1,10 @@
 """Verbs that send a command: what they put into the topic, and what they say where nobody answers."""
 
 import json
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from streaming import cli
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.service_helpers import toml
 
@@ -14,18 +12,9 @@ ROLES = ("in", "out", "rejects", "events", "commands")
 
 
 @pytest.fixture
-def call(monkeypatch, capsys):
-    """Runs the command in this process: status, stdout, stderr."""
-    monkeypatch.delenv("SEQUENCER_BOOTSTRAP_SERVERS", raising=False)
+def call(main, monkeypatch):
     monkeypatch.setenv("USER", "me")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["sequencer", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code, *capsys.readouterr()
-
-    return run
+    return main
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -13,7 +14,6 @@ import pytest
 from sequencer.groups.network.graph import check
 from sequencer.groups.network.overlaps import ordered_overlaps
 from sequencer.groups.network.overview import overview
-from streaming import cli
 from streaming.graph.overlaps import draw_overlaps
 from streaming.graph.svg import draw
 
@@ -40,17 +40,8 @@ discipline = "channel"
 
 
 @pytest.fixture
-def here(monkeypatch, capsys):
-    """Gives a function that runs the command in this process: status, stdout, stderr."""
-    monkeypatch.delenv("SEQUENCER_BOOTSTRAP_SERVERS", raising=False)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["sequencer", "graph", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code, *capsys.readouterr()
-
-    return call
+def here(main):
+    return partial(main, "graph")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,6 @@ from sequencer.simulation import (
     trees,
 )
 from sequencer.simulation.topology import Shape
-from streaming import cli
 from streaming.cli.simulate import FIGURES
 from streaming.simulate import figures
 from streaming.simulate.tables import renewed, rows
@@ -32,16 +32,8 @@ SHAPE = Shape(domains=3, transits=4, stubs=2, stub_routers=8)
 
 
 @pytest.fixture
-def here(monkeypatch, capsys):
-    """Gives a function that runs the command in this process: status, stdout, stderr."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["sequencer", "simulate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code, *capsys.readouterr()
-
-    return call
+def here(main):
+    return partial(main, "simulate")
 
 
 def test_a_table_goes_to_standard_output(here):

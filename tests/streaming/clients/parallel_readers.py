@@ -6,8 +6,7 @@ from collections import defaultdict
 from contextlib import contextmanager
 
 from streaming import OrderedConsumer
-from tests.kafka_helpers import Record
-from tests.proxied import until
+from tests.kafka_helpers import Record, until
 
 __all__ = ["Handled", "Reader", "committed", "out", "until"]
 

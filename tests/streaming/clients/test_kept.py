@@ -1,23 +1,15 @@
 """A producer that is asked for what is missing, against a real broker; the test asks."""
 
 import json
-import time
 
 import pytest
 
 from sequencer import CyclicLabels
 from streaming import LabelledProducer
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
-from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, make_topic, produce, read_all
+from tests.kafka_helpers import Record, create_topics, make_topic, produce, read_all, until
 
 ENDLESS = Record(b"a", b'{"channel": "a", "epoch": 1e999, "from": 1, "to": 3}')
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 class Way:
@@ -33,7 +25,7 @@ class Way:
         kafka = {"bootstrap.servers": self.bootstrap, "linger.ms": linger_ms}
         producer = LabelledProducer(kafka, self.topic, **how)
         if how.get("keep"):
-            wait_for(lambda: producer._listener._partitions == 2)
+            until(lambda: producer._listener._partitions == 2)
         return producer
 
     def ask(self, first, stop, *, channel="a", epoch=7, tries=1):
@@ -61,7 +53,7 @@ def test_what_is_kept_is_sent_again_as_it_was(way):
         before = way.sent()
         way.ask(1, 5)
         way.ask(0, 1, channel={"base64": "/g=="})
-        wait_for(lambda: producer.resent == 3)
+        until(lambda: producer.resent == 3)
         producer.flush()
         again = way.sent()[len(before) :]
         told = [(r.key, r.value, r.headers, r.timestamp) for r in again]
@@ -99,9 +91,9 @@ def test_a_sender_that_rests_answers(way):
         for n in range(3):
             producer.send("a", b"%d" % n)
         for count in (3, 4, 5):
-            wait_for(lambda count=count: len(way.sent()) == count)
+            until(lambda count=count: len(way.sent()) == count)
             way.ask(0, 1)
-        wait_for(lambda: len(way.sent()) == 6)
+        until(lambda: len(way.sent()) == 6)
         assert producer.resent == 3
 
 
@@ -114,7 +106,7 @@ def test_what_was_skipped_is_said_not_to_come(way):
             producer.send("a", b"x", label=25)
         producer.flush()
         way.ask(5, 25)
-        wait_for(lambda: producer.not_coming == 3)
+        until(lambda: producer.not_coming == 3)
         producer.flush()
         fields = {"channel": "a", "epoch": 7, "from": 22, "to": 25, "not_coming": True}
         assert way.said() == [fields], "what is below the first label somebody else may have sent"
@@ -132,7 +124,7 @@ def test_what_is_nobodys_is_not_answered(way):
         way.ask(5, 9)
         way.ask("x", None)
         way.ask(1, 3)
-        wait_for(lambda: producer.not_coming == 2)
+        until(lambda: producer.not_coming == 2)
         producer.flush()
         assert [(each["from"], each["to"]) for each in way.said()] == [(1, 3)]
         assert (producer.resent, len(way.sent())) == (0, 2)
@@ -151,13 +143,13 @@ def test_a_topic_that_comes_later_is_read_whole(broker, topic_prefix):
     with LabelledProducer(settings, f"{topic_prefix}in", epoch=7, keep=5) as producer:
         producer.send("a", b"x")
         producer.flush()
-        wait_for(lambda: producer._listener._partitions == 0)
+        until(lambda: producer._listener._partitions == 0)
         create_topics(broker.bootstrap, {f"{topic_prefix}wanted": 1})
         said = {"channel": "a", "epoch": 7, "from": 0, "to": 1, "try": 1}
         produce(
             broker.bootstrap, f"{topic_prefix}wanted", [Record(b"a", json.dumps(said).encode())]
         )
-        wait_for(lambda: producer.resent == 1)
+        until(lambda: producer.resent == 1)
 
 
 def test_what_was_refused_with_others_is_sent_again_without_them(broker, topic_prefix):
@@ -173,7 +165,7 @@ def test_what_was_refused_with_others_is_sent_again_without_them(broker, topic_p
         assert way.sent() == []
         way.ask(0, 5)
         way.ask(0, 5, channel="b")
-        wait_for(lambda: producer.not_coming and producer.resent == 10)
+        until(lambda: producer.not_coming and producer.resent == 10)
         producer.flush()
         assert {each.value for each in way.sent()} == {b"%d" % n for n in range(10) if n != 4}
         fields = {"channel": "a", "epoch": 7, "from": 2, "to": 3, "not_coming": True}

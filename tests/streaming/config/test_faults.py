@@ -198,6 +198,7 @@ def test_a_fault_of_a_channel_pipeline(text, told):
         ("group", 'groups = { G = ["A", "A"] }', "pipelines.p.groups.G: names 'A' twice"),
         ("group", 'groups = ["A"]', "pipelines.p.groups: must be a table"),
         ("group", 'groups = { custom = ["A", ""] }', "pipelines.p.groups.custom[1]: '' cannot"),
+        ("group", 'output = "p.{subscriber}"\ngroups = { G = [["A"]] }', "G[0]: must be text"),
         ("group", "nodes = 0", "pipelines.p.nodes: must be 1 or more"),
         ("group", 'sender_order = "all"', '"group" or "across-groups"'),
         ("group", 'sequencing = "nodes"', '"batch" or "network"'),

@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from dataclasses import asdict
 
 from streaming.arrow.totals import Totals
@@ -10,16 +9,8 @@ from streaming.config import load_config
 from streaming.console import history
 from streaming.console.history import Recorder
 from streaming.service.checkpoint import Checkpoint
+from tests.kafka_helpers import until
 from tests.service_helpers import channel_topics, write_config
-
-SECONDS_MAX = 10
-
-
-def until(is_so):
-    deadline = time.monotonic() + SECONDS_MAX
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def status(seen, **more):

@@ -4,7 +4,6 @@ import http.server
 import re
 import socketserver
 import threading
-import time
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,7 +18,7 @@ from streaming.kafka.newest import Found, Search
 from streaming.service.checkpoint import Checkpoint
 from streaming.verify import current
 from tests.console_helpers import Asking, serving, told
-from tests.kafka_helpers import SECONDS_MAX
+from tests.kafka_helpers import until
 from tests.service_helpers import channel_topics, write_config
 
 TOKEN = "a-token-of-the-test"
@@ -139,10 +138,7 @@ def test_who_looks_asks_neither_the_service_nor_kafka(config, monkeypatch):
     try:
         with serving(own, Access()) as port:
             ask = Asking(port)
-            deadline = time.monotonic() + SECONDS_MAX
-            while "5 records, 1 s" not in ask("/")[1]:
-                assert time.monotonic() < deadline, "the metrics are never read"
-                time.sleep(0.05)
+            until(lambda: "5 records, 1 s" in ask("/")[1], "the metrics")
             for path in ("/", "/p/p/blocked", "/p/p/blocked?q=c1") * 20:
                 assert ask(path, **{"x-fragment": "1"})[0] == 200
     finally:

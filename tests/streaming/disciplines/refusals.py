@@ -3,21 +3,16 @@
 import json
 from collections import defaultdict
 
-from streaming.arrow.ipc import from_ipc
-from streaming.disciplines.exchange import ExchangeOperator
 from streaming.disciplines.groups.network.core import NetworkOperator
 from streaming.disciplines.groups.network.route import route as network_route
 from streaming.disciplines.multicast.protocol.core import MulticastOperator
 from streaming.disciplines.multicast.protocol.route import route as multicast_route
 from streaming.disciplines.refused import FINDING, Refusal, Refused, found
-from streaming.disciplines.state_row import StateRow
-from tests.streaming.broadcast_harness import drain
 from tests.streaming.disciplines.groups.networks import plan_for as network_plan
 from tests.streaming.disciplines.multicast import floors
 from tests.streaming.exchange_harness import Floor, given_topics
 from tests.streaming.verify.group_worlds import random_groups
 from tests.streaming.verify.multicast_worlds import random_multicasts
-from tests.streaming.verify.worlds import Topics
 
 RUNS = 2
 """So often at most a batch is refused, each time other records of it."""
@@ -54,19 +49,6 @@ class Refusing(Floor):
     def dry(self, packs):
         """The deliveries that a run would write."""
         return self.written(packs).all("out")
-
-    def written(self, packs):
-        """The topics with what a run writes; it leaves no trace."""
-        real, self.topics = self.topics, Topics(holes=False)
-        for key, given in packs.items():
-            before = self.states.get(key, StateRow())
-            rows, _ = drain(self.operator.step(key, given, before, self.now_ms))
-            ExchangeOperator.cores.clear()
-            for row in rows:
-                if row["topic"]:
-                    self.write(row["topic"], from_ipc(row["rows"]))
-        run, self.topics = self.topics, real
-        return run
 
     def finding(self, record):
         given = Refusal("out", "too-large", "said", record.key, dict(record.headers), 0, 0)

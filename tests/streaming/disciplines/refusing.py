@@ -2,13 +2,10 @@
 
 import json
 
-from streaming.arrow.ipc import from_ipc
-from streaming.disciplines.broadcast import BroadcastOperator, pack_for_all
+from streaming.disciplines.broadcast import pack_for_all
 from streaming.disciplines.refused import FINDING, Refusal, Refused, found
 from streaming.disciplines.state_keys import shard_keys
-from streaming.disciplines.state_row import StateRow
-from tests.streaming.broadcast_harness import Stage, drain
-from tests.streaming.verify.worlds import Topics
+from tests.streaming.broadcast_harness import Stage
 
 
 class Refusing(Stage):
@@ -29,7 +26,7 @@ class Refusing(Stage):
                 packs.setdefault(row["shard"], []).append(row["rows"])
         while True:
             self.operator.refused = Refused.of({FINDING: json.loads(json.dumps(runs))})
-            refused = self.found(self.deliveries(packs))
+            refused = self.found(self.written(packs).all("out"))
             if not refused or (runs and not self.one_by_one):
                 break
             self.refused += refused
@@ -41,21 +38,6 @@ class Refusing(Stage):
         """What a run finds of what is refused."""
         refused = [each for each in out if self.choose(self, each)]
         return refused[:1] if self.one_by_one else refused
-
-    def deliveries(self, packs):
-        """What a run would deliver; it leaves no trace."""
-        out = Topics(holes=False)
-        real, self.topics = self.topics, out
-        for key, given in packs.items():
-            rows, _ = drain(
-                self.operator.step(key, given, self.states.get(key, StateRow()), self.now_ms)
-            )
-            BroadcastOperator.cores.clear()
-            for row in rows:
-                if row["topic"] == "out":
-                    self.write("out", from_ipc(row["rows"]))
-        self.topics = real
-        return out.all("out")
 
     def finding(self, record):
         given = Refusal("out", "too-large", "said", record.key, dict(record.headers), 0, 0)

@@ -35,16 +35,17 @@ class AtLeastOnce(Refusing):
         return records
 
     def take(self, packs):
+        self.run_until_taken(lambda: self.write_run(packs))
+        Floor.take(self, packs)
+
+    def run_until_taken(self, run):
+        """Run a batch, each time without what was refused; ``run`` returns what is."""
         findings = []
-        while True:
-            self.operator.refused = Refused.of({FINDING: findings})
-            refused = self.write_run(packs)
-            if not refused:
-                break
+        self.operator.refused = Refused.of({FINDING: findings})
+        while refused := run():
             self.refused += refused
             findings.append(json.loads(json.dumps([self.finding(each) for each in refused])))
-        self.operator.refused = Refused.of({FINDING: findings})
-        Floor.take(self, packs)
+            self.operator.refused = Refused.of({FINDING: findings})
 
     def write_run(self, packs):
         """Write what a run of the batch writes that ends at refused records; return these."""
@@ -71,14 +72,8 @@ class InParts(AtLeastOnce):
     """Exactly once, in parts of some records: those before one with refused records stay."""
 
     def take(self, packs):
-        findings, there = [], []
-        while True:
-            self.operator.refused = Refused.of({FINDING: findings})
-            refused = self.write_parts(packs, there)
-            if not refused:
-                break
-            self.refused += refused
-            findings.append(json.loads(json.dumps([self.finding(each) for each in refused])))
+        there = []
+        self.run_until_taken(lambda: self.write_parts(packs, there))
         written, self.topics = self.topics, Topics(holes=False)
         Floor.take(self, packs)
         self.topics = written

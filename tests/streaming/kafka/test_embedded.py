@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from streaming.errors import ConfigError, SequencerError
 from streaming.kafka import ports
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.kafka.ports import free_port
-from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.kafka_helpers import Record, create_topics, produce, read_all, until
 
 GONE_SECONDS_MAX = 60
 
@@ -27,10 +26,7 @@ def values(broker, topic):
 
 
 def wait_gone(pid):
-    deadline = time.monotonic() + GONE_SECONDS_MAX
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline, f"process {pid} is still there"
-        time.sleep(0.05)
+    until(lambda: not Path(f"/proc/{pid}").exists(), f"the end of process {pid}")
 
 
 def test_data_outlive_a_clean_stop_and_a_kill(tmp_path, monkeypatch):

@@ -6,61 +6,25 @@ import time
 
 import pytest
 
-from streaming.config import parse_config
 from streaming.disciplines.plan import Plan
 from streaming.errors import ConfigError, KafkaUnavailable
 from streaming.kafka import limits, topics
 from streaming.sink import lookup
 from streaming.sink.lookup import look_up
-from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all
+from tests.kafka_helpers import Record, make_topic, produce, read_all, until
 
 LARGE, FAR = 3_000_000, 10**15
 DAY_MS = 86_400_000
 
 
-def until(is_so):
-    """What was made is known to the broker a little later."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.fixture
-def admin(broker):
-    from confluent_kafka.admin import AdminClient
-
-    return AdminClient({"bootstrap.servers": broker.bootstrap})
-
-
-@pytest.fixture
-def make(admin, topic_prefix):
+def make(broker, topic_prefix):
     """Gives a function that makes a topic with settings; without a prefix in its name."""
-    from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
     def make_one(name, **settings):
-        config = {key.replace("_", "."): str(value) for key, value in settings.items()}
-        new = NewTopic(topic_prefix + name, 1, config=config)
-        admin.create_topics([new], operation_timeout=SECONDS_MAX)[new.topic].result(SECONDS_MAX)
-        asked = ConfigResource(ResourceType.TOPIC, new.topic)
-        until(lambda: admin.describe_configs([asked])[asked].exception(SECONDS_MAX) is None)
+        make_topic(broker.bootstrap, topic_prefix + name, **settings)
 
     return make_one
-
-
-@pytest.fixture
-def config(broker, topic_prefix):
-    def parsed(**pipelines):
-        tables = {
-            "kafka": {"bootstrap_servers": broker.bootstrap},
-            "pipelines": {
-                topic_prefix + name: {"discipline": "channel", **each}
-                for name, each in pipelines.items()
-            },
-        }
-        return parse_config(tables, {}, "c.toml")
-
-    return parsed
 
 
 def test_new_topics_take_every_size_and_timestamp_that_inputs_take(

@@ -19,7 +19,7 @@ from streaming.kafka.embedded import EmbeddedBroker
 from streaming.kafka.lag import Lag, LagReader
 from streaming.kafka.topics import delete_before, existing
 from streaming.replay.recorded import Recorded
-from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.kafka_helpers import Record, create_topics, produce, read_all, until
 from tests.service_helpers import called, toml
 from tests.warm import python_path
 
@@ -185,10 +185,7 @@ def test_to_see_the_lag_and_to_replay_takes_no_group(secure_broker, topics, monk
     produce(secure_broker.bootstrap, topic, [Record(b"k", b"v", timestamp=each) for each in times])
     user = User(secure_broker, topics, [("Read", "Topic", "in")])
     config = parse_config(user.tables, {}, "test")
-    deadline = time.monotonic() + SECONDS_MAX
-    while topic not in existing(config):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    until(lambda: topic in existing(config))
     reader = LagReader(config, (topic,))
     try:
         assert reader({topic: {"0": 1}}) == Lag(2, 3.0)

@@ -10,25 +10,7 @@ from streaming.config import parse_config
 from streaming.errors import ConfigError, KafkaRefused, KafkaUnavailable
 from streaming.kafka import limits, topics
 from streaming.kafka.ports import free_port
-from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
-from tests.proxied import until
-
-
-@pytest.fixture
-def config(broker, topic_prefix):
-    """Gives a function that makes a configuration whose pipelines' names begin as the topics."""
-
-    def make(**pipelines):
-        tables = {
-            "kafka": {"bootstrap_servers": broker.bootstrap},
-            "pipelines": {
-                topic_prefix + name: {"discipline": "channel", **each}
-                for name, each in pipelines.items()
-            },
-        }
-        return parse_config(tables, {}, "c.toml")
-
-    return make
+from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all, until
 
 
 @pytest.fixture(autouse=True)

@@ -86,6 +86,12 @@ def plan_of(state_partitions, pinned=dict):
     )
 
 
+def settle(plan, checkpoint, *, accept_repeats=False, **more):
+    """`histories.settle`, of which nobody is told."""
+    more["accept_repeats"] = accept_repeats
+    return histories.settle(plan, checkpoint, lambda *_, **__: None, **more)
+
+
 def digest_of(checkpoint):
     decisions = Decisions(checkpoint)
     return decisions.digest(1, decisions.standing(1, RULES))

@@ -62,15 +62,19 @@ def test_few_marks_say_about_as_much(seed):
         assert len(backlog._marks[PLACE]) <= MARKS_MAX
 
 
-def test_what_was_read_since_the_last_look_is_no_lag(monkeypatch):
-    """Batches end several times between two looks at the topics."""
+def pipeline_after(read_up_to):
     settings = SimpleNamespace(input=["t"], commands="c")
-    pipeline = SimpleNamespace(
+    return SimpleNamespace(
         name="p",
         last_report=None,
-        checkpoint=SimpleNamespace(read_up_to=lambda: read(10)),
+        checkpoint=SimpleNamespace(read_up_to=read_up_to),
         config=SimpleNamespace(pipelines={"p": settings}),
     )
+
+
+def test_what_was_read_since_the_last_look_is_no_lag(monkeypatch):
+    """Batches end several times between two looks at the topics."""
+    pipeline = pipeline_after(lambda: read(10))
     monkeypatch.setattr(topics, "ends", lambda _config, _names, **_: {PLACE: 30})
     monkeypatch.setattr(topics, "begins", lambda _config, _names, **_: pytest.fail("all was read"))
     watch = LagWatch([pipeline])
@@ -82,13 +86,7 @@ def test_what_was_read_since_the_last_look_is_no_lag(monkeypatch):
 
 
 def test_what_was_deleted_before_anything_was_read_is_no_lag(monkeypatch):
-    settings = SimpleNamespace(input=["t"], commands="c")
-    pipeline = SimpleNamespace(
-        name="p",
-        last_report=None,
-        checkpoint=SimpleNamespace(read_up_to=dict),
-        config=SimpleNamespace(pipelines={"p": settings}),
-    )
+    pipeline = pipeline_after(dict)
     monkeypatch.setattr(topics, "ends", lambda _config, _names, **_: {PLACE: 1_000_030})
     monkeypatch.setattr(topics, "begins", lambda _config, _names, **_: {PLACE: 1_000_010})
     watch = LagWatch([pipeline])

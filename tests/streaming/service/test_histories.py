@@ -23,6 +23,7 @@ from tests.streaming.service.kept_progress import (
     checkpoint_in,
     digest_of,
     plan_of,
+    settle,
     with_producers,
 )
 
@@ -44,32 +45,28 @@ def test_repeats_are_accepted_once_more(checkpoint, monkeypatch, part, tmp_path)
     away = {1}
     with_producers(monkeypatch, kept, away)
     plan = plan_of(2)
-
-    def settle(*, accept_repeats):
-        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=accept_repeats)
-
     if part is None:
         with pytest.raises(CheckpointBehind):
-            settle(accept_repeats=False)
+            settle(plan, checkpoint)
     with pytest.raises(KafkaUnavailable):
-        settle(accept_repeats=True)
+        settle(plan, checkpoint, accept_repeats=True)
     away.clear()
     copy = shutil.copytree(tmp_path / "p", tmp_path / "copy")
-    settle(accept_repeats=True)
+    settle(plan, checkpoint, accept_repeats=True)
     context = BatchContext("q", 1, digest=digest_of(checkpoint))
     for partition in range(3):
         left = BatchProgress.from_text(*kept[partition])
         assert left.is_taken_back
         assert left.batch < context.batch
     renewals = Decisions(checkpoint).renewals
-    settle(accept_repeats=True)
+    settle(plan, checkpoint, accept_repeats=True)
     assert Decisions(checkpoint).renewals == renewals, "nothing is left to accept"
-    settle(accept_repeats=False)
+    settle(plan, checkpoint)
     # A copy from before would give the incarnations of lost batches once more.
     shutil.copytree(copy, tmp_path / "p", dirs_exist_ok=True)
     with pytest.raises(CheckpointBehind):
-        settle(accept_repeats=False)
-    settle(accept_repeats=True)
+        settle(plan, checkpoint)
+    settle(plan, checkpoint, accept_repeats=True)
     assert Decisions(checkpoint).renewals[-1] > renewals[-1]
 
 
@@ -81,19 +78,15 @@ def test_a_copy_that_does_not_know_what_kafka_refused_is_older_than_the_output(
     written = BatchProgress(1, "q", digest, read=3, refusing_runs=1)
     kept = {0: (1, written.to_text())}
     with_producers(monkeypatch, kept, set())
-
-    def settle(*, accept_repeats=False):
-        plan = plan_of(1)
-        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=accept_repeats)
-
+    plan = plan_of(1)
     with pytest.raises(CheckpointBehind):
-        settle()
+        settle(plan, checkpoint)
     if accepted:
-        settle(accept_repeats=True)
+        settle(plan, checkpoint, accept_repeats=True)
         assert Decisions(checkpoint).renewals, "what is repeated has other names"
     else:
         Decisions(checkpoint).add(1, {FINDING: [[{"role": "output"}]]})
-    settle()
+    settle(plan, checkpoint)
 
 
 def test_a_run_whose_refusals_nobody_kept_begins_again(checkpoint, monkeypatch):
@@ -101,17 +94,13 @@ def test_a_run_whose_refusals_nobody_kept_begins_again(checkpoint, monkeypatch):
     found = BatchProgress(1, "q", digest_of(checkpoint), Part(1, {}, 3), needed_runs=1)
     kept = {0: (1, found.to_text()), 1: (1, replace(found, part=Part()).to_text())}
     with_producers(monkeypatch, kept, set())
-
-    def settle():
-        plan = plan_of(1)
-        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
-
+    plan = plan_of(1)
     before = dict(kept)
     Decisions(checkpoint).add(1, {FINDING: [[{"role": "output"}]]})
-    settle()
+    settle(plan, checkpoint)
     assert kept == before, "the next run knows of them"
     Decisions(checkpoint).add(1, {FINDING: []})
-    settle()
+    settle(plan, checkpoint)
     left = [BatchProgress.from_text(*kept[partition]) for partition in (0, 1)]
     assert left == [replace(found, needed_runs=0), replace(found, part=Part(), needed_runs=0)]
 
@@ -125,7 +114,7 @@ def test_refusals_do_not_hold_for_a_batch_that_has_fewer_records_now(
     findings = {FINDING: [[{"role": "output"}]], RECORDS_READ: {"0": 3}}
     Decisions(checkpoint).add(1, {**findings, **({CHANGED: True} if changed else {})})
     plan = plan_of(1)
-    histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=True)
+    settle(plan, checkpoint, accept_repeats=True)
     assert Decisions(checkpoint).renewals
     assert Decisions(checkpoint).findings(1) == ({} if changed else findings)
 
@@ -140,7 +129,7 @@ def test_what_a_worker_commits_until_it_is_fenced_is_not_repeated_under_its_name
     kept = {}
     with_producers(monkeypatch, kept, set())
     plan = plan_of(0)
-    histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=True)
+    settle(plan, checkpoint, accept_repeats=True)
     assert Decisions(checkpoint).renewals, "a part of it is written"
 
 
@@ -153,11 +142,11 @@ def test_repeats_behind_another_checkpoint_have_names_of_their_own(checkpoint, m
     decisions = Decisions(checkpoint)
     decisions.before = "successor"  # by the move that made this checkpoint: it is the predecessor
     decisions.add(1, {})
-    histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=True)
+    settle(plan, checkpoint, accept_repeats=True)
     assert not Decisions(checkpoint).renewals
     kept[0] = (9, BatchProgress(9, "another", "other.other", read=3).to_text())
     for _ in range(2):
-        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=True)
+        settle(plan, checkpoint, accept_repeats=True)
         assert len(Decisions(checkpoint).renewals) == 1
 
 
@@ -178,7 +167,7 @@ def test_incarnations_are_later_than_those_of_lost_batches(checkpoint, monkeypat
     written = BatchProgress(9, "q", "other.other", read=3)
     kept = {n: (each.batch, each.to_text()) for n, each in enumerate((written, known))}
     with_producers(monkeypatch, kept, set())
-    histories.settle(plan_of(1), checkpoint, lambda *_, **__: None, accept_repeats=True)
+    settle(plan_of(1), checkpoint, accept_repeats=True)
     ((renewed_ms, _),) = Decisions(checkpoint).renewals
     assert renewed_ms > AHEAD_MS + 1  # new keys begin a millisecond after a renewal
 
@@ -189,19 +178,13 @@ def test_a_start_that_is_refused_takes_nothing_from_whoever_works(checkpoint, mo
     with_producers(monkeypatch, kept, set())
     plan = plan_of(0)
 
-    def settle(*, accept_repeats):
-        histories.settle(
-            plan,
-            checkpoint,
-            lambda *_, **__: None,
-            accept_repeats=accept_repeats,
-            hold=lambda: taken.append(Decisions(checkpoint).renewals),
-        )
+    def hold():
+        taken.append(Decisions(checkpoint).renewals)
 
     with pytest.raises(CheckpointBehind):
-        settle(accept_repeats=False)
+        settle(plan, checkpoint, hold=hold)
     assert not taken
-    settle(accept_repeats=True)
+    settle(plan, checkpoint, accept_repeats=True, hold=hold)
     assert taken == [[]], "before anything is changed"
 
 
@@ -213,14 +196,10 @@ def test_a_first_batch_without_its_query_is_refused_where_it_was_written(checkpo
     digest = Decisions(checkpoint).digest(0, {})
     kept = {0: (0, BatchProgress(0, "gone", digest, read=3).to_text())}
     with_producers(monkeypatch, kept, set())
-
-    def settle():
-        return histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
-
     with pytest.raises(CheckpointBehind):
-        settle()
+        settle(plan, checkpoint)
     kept[0] = (0, BatchProgress(0, "an older one", "other.other").to_text())
-    assert not settle()
+    assert not settle(plan, checkpoint)
 
 
 def test_which_progress_a_checkpoint_knows(checkpoint):
@@ -258,13 +237,13 @@ def test_a_late_request_of_its_own_past_does_not_end_a_start(monkeypatch):
     def fenced(*_args, **_more):
         raise failures.fenced()
 
-    def settle(claim):
+    def settle_alone(claim):
         options = {"accept_repeats": True, "accept_lost_input": False}
         histories.settle_alone(None, None, None, Fences(), claim, **options)
 
     monkeypatch.setattr(histories, "settle", fenced)
     with pytest.raises(KafkaUnavailable, match="the only one on its checkpoint"):
-        settle(None)
+        settle_alone(None)
     monkeypatch.setattr(histories, "settle", lambda *_args, hold, **_more: hold())
     with pytest.raises(Fenced):
-        settle(SimpleNamespace(take=fenced))
+        settle_alone(SimpleNamespace(take=fenced))

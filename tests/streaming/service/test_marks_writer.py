@@ -17,7 +17,7 @@ from streaming.sink import failures
 from streaming.sink.refusals import RecordsRefused
 from streaming.spark import queries
 from streaming.wire.bounds import Bound
-from tests.proxied import until
+from tests.kafka_helpers import until
 
 WAIT_SECONDS_MAX = 30
 DONE = Done({}, {}, {})

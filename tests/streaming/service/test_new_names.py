@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from streaming.disciplines.plan import DELIVERY
-from streaming.service import histories, standing
+from streaming.service import standing
 from streaming.service.decisions import PINNED, Decisions
 from streaming.sink.progress import BatchProgress
 from tests.streaming.service.kept_progress import (
@@ -13,6 +13,7 @@ from tests.streaming.service.kept_progress import (
     RULES,
     checkpoint_in,
     plan_of,
+    settle,
     with_producers,
 )
 
@@ -33,7 +34,7 @@ def test_a_first_batch_that_is_killed_has_progress(checkpoint, monkeypatch, name
     Decisions(checkpoint).standing(0, {**RULES, PINNED: {**BEFORE, name: "another"}})
     plan = plan_of(1, pinned=lambda: now)
     plan.decisions = lambda: RULES
-    histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
+    settle(plan, checkpoint)
     assert sorted(kept) == [0, 1]
     for progress in kept.values():
         found = BatchProgress.from_text(*progress)
@@ -43,7 +44,7 @@ def test_a_first_batch_that_is_killed_has_progress(checkpoint, monkeypatch, name
     assert Decisions(checkpoint).pinned() == now, "also if it is killed before it decides"
     kept.clear()
     kept |= {n: (1, found.to_text()) for n in range(2)}
-    assert histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
+    assert settle(plan, checkpoint)
 
 
 def test_nothing_is_written_under_the_same_names(checkpoint, monkeypatch):
@@ -52,5 +53,5 @@ def test_nothing_is_written_under_the_same_names(checkpoint, monkeypatch):
     for pinned in ({}, {**BEFORE}, {**BEFORE, "label": "key"}):
         Decisions(checkpoint).standing(0, {**RULES, PINNED: pinned})
         plan = plan_of(1, pinned=lambda: BEFORE)
-        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
+        settle(plan, checkpoint)
     assert not kept

@@ -22,7 +22,7 @@ from streaming.kafka import connection
 from streaming.service import kafka_watch, restarts
 from streaming.service.run import Service
 from streaming.stopping import Stopping
-from tests.proxied import until
+from tests.kafka_helpers import until
 
 WAIT_SECONDS_MAX = 30
 AWAY = KafkaUnavailable("The group's coordinator is away.")

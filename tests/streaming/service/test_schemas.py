@@ -3,7 +3,6 @@
 import json
 import socket
 import threading
-import time
 from contextlib import suppress
 
 import pytest
@@ -17,6 +16,7 @@ from streaming.service.decisions import Decisions
 from streaming.service.schemas import AskedSchemas, SchemaKeeper, StopRequested, fetched
 from streaming.values.schemas import KNOWN, UNKNOWN, Schema
 from tests.checkpoints import MemoryCheckpoint
+from tests.kafka_helpers import until
 from tests.registry import TestRegistry
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "seq", "type": "long"}]}
@@ -79,10 +79,7 @@ def test_a_registry_that_is_away_is_waited_for(registry):
         target=lambda: found.append(mine.keeper.find([number], 0)), daemon=True
     )
     asking.start()
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while len(mine.waited) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: len(mine.waited) >= 2)
     assert mine.waited[0] == f"schema {number} of the registry at {registry.url}"
     registry.start()
     asking.join(WAIT_SECONDS_MAX)

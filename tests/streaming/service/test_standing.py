@@ -7,7 +7,7 @@ import pytest
 
 from streaming.disciplines.plan import DELIVERY
 from streaming.errors import ConfigError
-from streaming.service import histories, standing
+from streaming.service import standing
 from streaming.service.decisions import PINNED, Decisions
 from streaming.sink.progress import NOTHING, BatchProgress
 from tests.streaming.service.kept_progress import (
@@ -16,6 +16,7 @@ from tests.streaming.service.kept_progress import (
     Producer,
     checkpoint_in,
     plan_of,
+    settle,
     with_producers,
 )
 
@@ -34,7 +35,7 @@ def test_what_names_progress_is_as_it_was_while_a_batch_is_in_doubt(checkpoint, 
     plan = plan_of(0, pinned=lambda: {**before, name: "another"})
     Decisions(checkpoint).standing(0, {**RULES, PINNED: before})
     with pytest.raises(ConfigError, match=name):
-        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
+        settle(plan, checkpoint)
     assert Decisions(checkpoint).pinned() == before
 
 
@@ -49,24 +50,20 @@ def test_what_a_planned_batch_cannot_do_without_is_as_it_was(checkpoint, monkeyp
     kept, older = {}, {} if is_deposed else None
     with_producers(monkeypatch, kept, set(), older)
     plan = plan_of(1, pinned=lambda: now)
-
-    def settle(*, accept_repeats=False):
-        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=accept_repeats)
-
     Decisions(checkpoint).standing(0, {**RULES, PINNED: before})
     kept |= {n: (0, BatchProgress(0, "q", NOTHING).to_text()) for n in range(2)}
-    settle()
+    settle(plan, checkpoint)
     assert Decisions(checkpoint).pinned() == now, "nothing of batch 1 is written: it is as now"
     digest = Decisions(checkpoint).planned_digest()
     kept[0] = (1, BatchProgress(1, "q", digest, read=3).to_text())
-    settle()
+    settle(plan, checkpoint)
     now["label"] = "key"
     with pytest.raises(ConfigError, match=r"batch 1 was planned.*label was \"header\('seq'\)\""):
-        settle()
-    settle(accept_repeats=True)
+        settle(plan, checkpoint)
+    settle(plan, checkpoint, accept_repeats=True)
     assert Decisions(checkpoint).renewals, "what is written of it is written once more"
     assert Decisions(checkpoint).pinned() == now
-    settle()
+    settle(plan, checkpoint)
 
 
 def test_at_least_once_a_repeated_batch_gives_what_it_gave(checkpoint):
@@ -76,14 +73,10 @@ def test_at_least_once_a_repeated_batch_gives_what_it_gave(checkpoint):
     now = {**before, "label": "key", DELIVERY: "at-least-once"}
     plan = plan_of(1, pinned=lambda: now)
     plan.delivery = "at-least-once"
-
-    def settle():
-        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
-
     with pytest.raises(ConfigError, match=r"batch 1 was planned.*label was \"header"):
-        settle()
+        settle(plan, checkpoint)
     now["label"] = before["label"]
-    settle()
+    settle(plan, checkpoint)
     assert Decisions(checkpoint).pinned() == now, "it may be written at least once"
 
 
@@ -94,8 +87,8 @@ def test_a_batch_that_was_begun_at_least_once_has_to_end(checkpoint, monkeypatch
     Decisions(checkpoint).standing(0, {**RULES, PINNED: {DELIVERY: "at-least-once"}})
     plan = plan_of(1, pinned=lambda: {DELIVERY: "exactly-once"})
     with pytest.raises(ConfigError, match=r"service\.delivery was 'at-least-once'; some of it may"):
-        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
-    histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=True)
+        settle(plan, checkpoint)
+    settle(plan, checkpoint, accept_repeats=True)
     assert Decisions(checkpoint).renewals, "what is written of it is written once more"
 
 
@@ -126,14 +119,10 @@ def test_what_is_written_until_a_start_has_the_checkpoint_counts(checkpoint, mon
         metadata.write_text(LOGS["metadata"])
         (Producer.late if until == "is fenced" else kept).update(late)
 
-    def settle(plan):
-        how = {"accept_repeats": False, "hold": hold}
-        return histories.settle(plan, checkpoint, lambda *_, **__: None, **how)
-
     with pytest.raises(ConfigError, match="batch 1 was planned"):
-        settle(plan_of(1, pinned=lambda: now))
+        settle(plan_of(1, pinned=lambda: now), checkpoint, hold=hold)
     assert Decisions(checkpoint).pinned() == before
-    assert settle(plan_of(1, pinned=lambda: before))
+    assert settle(plan_of(1, pinned=lambda: before), checkpoint, hold=hold)
 
 
 def test_a_batch_that_another_copy_finishes_meanwhile_is_named(checkpoint, monkeypatch):
@@ -146,4 +135,4 @@ def test_a_batch_that_another_copy_finishes_meanwhile_is_named(checkpoint, monke
     with_producers(monkeypatch, Progressing(), set())
     plan = plan_of(0, pinned=lambda: {"events": "others"})
     with pytest.raises(ConfigError, match="when batch 1 was planned"):
-        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=False)
+        settle(plan, checkpoint)

@@ -10,20 +10,21 @@ from tests.kafka_helpers import create_topics, read_all
 PARTITIONS = 3
 
 
-def make_plan(broker, prefix, properties, **more):
+def make_plan(broker, prefix, properties=None, count=PARTITIONS, **more):
+    """A plan with new topics; ``count``: the partitions of its output."""
     out, events = f"{prefix}out", f"{prefix}events"
-    partitions = {out: PARTITIONS, events: 1}
+    partitions = {out: count, events: 1}
     create_topics(broker.bootstrap, partitions)
+    given = {"producer": {"bootstrap.servers": broker.bootstrap, **(properties or {})}, **more}
     return Plan(
         service=prefix + "service",
         pipeline="p",
         inputs=("in",),
         output=out,
-        rejects="rejects",
+        rejects=f"{prefix}rejects",
         events=events,
         partitions=partitions,
-        producer={"bootstrap.servers": broker.bootstrap, **properties},
-        **more,
+        **given,
     )
 
 

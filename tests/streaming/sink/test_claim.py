@@ -2,29 +2,25 @@
 
 from collections import deque
 from contextlib import nullcontext
+from functools import partial
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from streaming.disciplines.plan import Plan
 from streaming.errors import Fenced, KafkaUnavailable
 from streaming.sink import producer
 from streaming.sink.claim import OWN_MAX, Claim
-from tests.kafka_helpers import create_topics
+from tests.streaming.sink.numbered import make_plan
 
 
-def claim(broker, prefix):
-    names = {role: f"{prefix}{role}" for role in ("output", "rejects", "events")}
-    kafka = {"bootstrap.servers": broker.bootstrap}
-    plan = Plan(
-        service=prefix, pipeline="p", inputs=("in",), partitions={}, producer=kafka, **names
-    )
-    return Claim(plan)
+@pytest.fixture
+def claim(broker, topic_prefix):
+    """Gives a function that makes a claim of one service."""
+    return partial(Claim, make_plan(broker, topic_prefix, count=1))
 
 
-def test_the_last_driver_that_took_it_has_it(broker, topic_prefix):
-    create_topics(broker.bootstrap, {f"{topic_prefix}events": 1})
-    first, second = claim(broker, topic_prefix), claim(broker, topic_prefix)
+def test_the_last_driver_that_took_it_has_it(claim):
+    first, second = claim(), claim()
     first.take()
     for batch in range(3):
         first.renew(batch)
@@ -34,9 +30,8 @@ def test_the_last_driver_that_took_it_has_it(broker, topic_prefix):
     second.renew(3)
 
 
-def test_who_starts_again_takes_it_only_if_no_other_has(broker, topic_prefix):
-    create_topics(broker.bootstrap, {f"{topic_prefix}events": 1})
-    first, second = claim(broker, topic_prefix), claim(broker, topic_prefix)
+def test_who_starts_again_takes_it_only_if_no_other_has(claim):
+    first, second = claim(), claim()
     first.take()
     first.renew(0)
     first.take()
@@ -59,19 +54,17 @@ def meanwhile(claim, act):
     claim._commit = committed
 
 
-def test_who_is_overtaken_while_it_begins_does_not_take_it_back(broker, topic_prefix):
-    create_topics(broker.bootstrap, {f"{topic_prefix}events": 1})
-    first, second = claim(broker, topic_prefix), claim(broker, topic_prefix)
+def test_who_is_overtaken_while_it_begins_does_not_take_it_back(claim):
+    first, second = claim(), claim()
     meanwhile(first, second.take)
     with pytest.raises(Fenced, match="Another copy of this service"):
         first.take()
     second.renew(1)
 
 
-def test_a_session_that_begins_while_the_progress_is_asked_is_its_own(broker, topic_prefix):
+def test_a_session_that_begins_while_the_progress_is_asked_is_its_own(claim):
     """As where a request of who ends a transaction that hides the progress had no answer."""
-    create_topics(broker.bootstrap, {f"{topic_prefix}events": 1})
-    mine = claim(broker, topic_prefix)
+    mine = claim()
     mine.take()
     progress = mine._producer.progress
 
@@ -84,12 +77,9 @@ def test_a_session_that_begins_while_the_progress_is_asked_is_its_own(broker, to
         mine.take()
 
 
-def test_who_was_idle_for_so_long_that_kafka_has_forgotten_it_goes_on(
-    broker, topic_prefix, monkeypatch
-):
-    create_topics(broker.bootstrap, {f"{topic_prefix}events": 1})
-    claim(broker, topic_prefix).take()
-    here = claim(broker, topic_prefix)
+def test_who_was_idle_for_so_long_that_kafka_has_forgotten_it_goes_on(claim, broker, monkeypatch):
+    claim().take()
+    here = claim()
     here.take()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (forgotten,) = admin.delete_consumer_groups([here._producer.group]).values()
@@ -101,14 +91,13 @@ def test_who_was_idle_for_so_long_that_kafka_has_forgotten_it_goes_on(
     monkeypatch.setattr(producer, "KEPT_SECONDS_MAX", 0.0)
     here.renew(2)
     assert here._producer.producer > session
-    claim(broker, topic_prefix).take()
+    claim().take()
     with pytest.raises(Fenced, match="Another copy of this service"):
         here.renew(3)
 
 
-def test_a_late_request_of_its_own_does_not_end_who_begins(broker, topic_prefix):
-    create_topics(broker.bootstrap, {f"{topic_prefix}events": 1})
-    first, same = claim(broker, topic_prefix), claim(broker, topic_prefix)
+def test_a_late_request_of_its_own_does_not_end_who_begins(claim):
+    first, same = claim(), claim()
     meanwhile(first, same._producer.begin_session)
     first.take()
     first.renew(1)

@@ -5,9 +5,10 @@ import pyarrow as pa
 import pytest
 
 from streaming.arrow.schemas import HEADERS
-from streaming.disciplines.plan import BatchContext, Plan
+from streaming.disciplines.plan import BatchContext
 from streaming.sink.writer import PartitionWriter
-from tests.kafka_helpers import create_topics, read_all
+from tests.kafka_helpers import read_all
+from tests.streaming.sink.numbered import make_plan
 
 EPOCH_MAX = 32_767
 SESSIONS = 16
@@ -25,18 +26,7 @@ def write(writer, number):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_sessions_go_on_behind_the_last_epoch(broker, topic_prefix):
-    partitions = {f"{topic_prefix}out": 1, f"{topic_prefix}events": 1}
-    create_topics(broker.bootstrap, partitions)
-    plan = Plan(
-        service=f"{topic_prefix}service",
-        pipeline="p",
-        inputs=("in",),
-        output=f"{topic_prefix}out",
-        rejects=f"{topic_prefix}rejects",
-        events=f"{topic_prefix}events",
-        partitions=partitions,
-        producer={"bootstrap.servers": broker.bootstrap},
-    )
+    plan = make_plan(broker, topic_prefix, count=1)
     writer = PartitionWriter(plan, 0)
     writer.begin_session(BatchContext("q", 0, False))
     while writer.producer.producer[1] < EPOCH_MAX - SESSIONS // 2:

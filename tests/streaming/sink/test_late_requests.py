@@ -1,7 +1,6 @@
 """Requests that a client has given up on reach the broker later: in the middle of the next batch."""
 
 import threading
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ import pytest
 from kafka.errors import NotCoordinatorError, RequestTimedOutError
 
 from streaming.arrow.schemas import HEADERS
-from streaming.disciplines.plan import BatchContext, Plan
+from streaming.disciplines.plan import BatchContext
 from streaming.errors import KafkaUnavailable
 from streaming.sink import producer
 from streaming.sink.claim import Claim
@@ -20,8 +19,9 @@ from streaming.sink.producer import BatchProducer
 from streaming.sink.progress import Part
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import PartitionWriter, make_confirming, make_producer, writer_for
-from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.kafka_helpers import Record, produce, read_all
 from tests.proxies import Proxies
+from tests.streaming.sink.numbered import make_plan
 
 
 @pytest.fixture
@@ -32,19 +32,8 @@ def proxies(broker):
 
 @pytest.fixture
 def plan(broker, proxies, topic_prefix):
-    out, events = f"{topic_prefix}out", f"{topic_prefix}events"
-    partitions = {out: 1, events: 1}
-    create_topics(broker.bootstrap, partitions)
-    return Plan(
-        service=uuid.uuid4().hex,
-        pipeline="p",
-        inputs=("in",),
-        output=out,
-        rejects="rejects",
-        events=events,
-        partitions=partitions,
-        producer={"bootstrap.servers": proxies.bootstrap},
-    )
+    through = {"bootstrap.servers": proxies.bootstrap}
+    return make_plan(broker, topic_prefix, through, count=1)
 
 
 def rows(*texts):
@@ -89,6 +78,15 @@ def cut_when(held, proxies):
     return thread
 
 
+def let_arrive(late, proxies, api, writer):
+    """Release a request behind what was put, and wait for its answer."""
+    writer.producer._send()
+    writer.producer.outbox.wait()
+    answers = proxies.watch(api, answers=True)
+    late.release()
+    answers.wait()
+
+
 @pytest.mark.parametrize(
     "api", ["EndTxn", "TxnOffsetCommit", "AddOffsetsToTxn", "AddPartitionsToTxn", "Produce"]
 )
@@ -100,11 +98,7 @@ def test_a_request_of_one_batch_arrives_in_the_next(broker, proxies, plan, api):
     writer = writer_for(plan, 0, context(1))
     with writer.batch(context(1)):
         put(writer, "b")
-        writer.producer._send()
-        writer.producer.outbox.wait()
-        answers = proxies.watch(api, answers=True)
-        late.release()
-        answers.wait()
+        let_arrive(late, proxies, api, writer)
         assert values(broker, plan) == ["a"], "the batch is not whole"
         put(writer, "c")
     assert values(broker, plan) == ["a", "b", "c"]
@@ -122,11 +116,7 @@ def test_a_request_of_one_part_arrives_in_the_next(broker, proxies, plan):
         writer.end_part(context(0), Part(total=1))
         cutting.join()
         put(writer, "b")
-        writer.producer._send()
-        writer.producer.outbox.wait()
-        answers = proxies.watch("EndTxn", answers=True)
-        late.release()
-        answers.wait()
+        let_arrive(late, proxies, "EndTxn", writer)
         assert values(broker, plan) == ["a"], "the part is not whole"
         put(writer, "c")
     assert values(broker, plan) == ["a", "b", "c"]
@@ -146,11 +136,7 @@ def test_an_abort_before_the_first_batch_arrives_behind_its_records(
     cutting.join()
     with writer.batch(context(0)):
         put(writer, "a")
-        writer.producer._send()
-        writer.producer.outbox.wait()
-        answers = proxies.watch("EndTxn", answers=True)
-        late.release()
-        answers.wait()
+        let_arrive(late, proxies, "EndTxn", writer)
     assert values(broker, plan) == ["a"]
     assert make_producer(plan, 0).progress_left()[0] == 0
 

@@ -9,7 +9,7 @@ import pytest
 
 from streaming.arrow.schemas import HEADERS
 from streaming.config.load import parse_config
-from streaming.disciplines.plan import BatchContext, Plan
+from streaming.disciplines.plan import BatchContext
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import client_settings
 from streaming.kafka.choice import brokers_of, own_settings
@@ -22,8 +22,9 @@ from streaming.source.ranges import Range
 from streaming.wire.bounds import LATEST, BoundsReader
 from streaming.wire.fetched import tables
 from tests import kerberos
-from tests.kafka_helpers import create_topics, read_all
+from tests.kafka_helpers import read_all
 from tests.secure_broker import USER
+from tests.streaming.sink import numbered
 
 TABLE = pa.table(
     {"key": [b"k"], "value": [b"v"], "headers": pa.nulls(1, HEADERS), "timestamp": [7]}
@@ -49,18 +50,8 @@ def make_plan(secure_broker, prefix, way, mechanism, *, texts, user=USER):
         "kafka": {"bootstrap_servers": getattr(secure_broker, way), "properties": properties},
         "pipelines": {"p": {"discipline": "channel"}},
     }
-    out, events = f"{prefix}out", f"{prefix}events"
-    create_topics(secure_broker.bootstrap, {out: 1, events: 1})
-    return Plan(
-        service=f"{prefix}service",
-        pipeline="p",
-        inputs=("in",),
-        output=out,
-        rejects="rejects",
-        events=events,
-        partitions={out: 1, events: 1},
-        producer=client_settings.words(parse_config(tables, {}, "test")),
-    )
+    words = client_settings.words(parse_config(tables, {}, "test"))
+    return numbered.make_plan(secure_broker, prefix, count=1, producer=words)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -10,12 +10,13 @@ import pytest
 from streaming.arrow.histograms import BOUNDS, LATENCY_MS
 from streaming.arrow.ipc import from_ipc, to_ipc
 from streaming.arrow.schemas import HEADERS
-from streaming.disciplines.plan import BatchContext, Headers, Plan
+from streaming.disciplines.plan import BatchContext, Headers
 from streaming.errors import CheckpointBehind, KafkaUnavailable, ProgressMissing, SequencerError
 from streaming.sink import producer, writer
 from streaming.sink.progress import BatchProgress
 from streaming.sink.sink import Report, Sink, Written
-from tests.kafka_helpers import create_topics, read_all, wait_for_records
+from tests.kafka_helpers import read_all, wait_for_records
+from tests.streaming.sink.numbered import make_plan
 
 OUTPUT = pa.schema(
     [
@@ -35,19 +36,7 @@ PARTITION = 1
 def plan(broker, topic_prefix, monkeypatch):
     """A plan; no writers are left of other tests."""
     monkeypatch.setattr(writer, "_writers", {})
-    out, events = f"{topic_prefix}out", f"{topic_prefix}events"
-    create_topics(broker.bootstrap, {out: 2, events: 1})
-    return Plan(
-        service=topic_prefix + "service",
-        pipeline="p",
-        inputs=("in",),
-        output=out,
-        rejects=f"{topic_prefix}rejects",
-        events=events,
-        partitions={out: 2, events: 1},
-        create_topics=True,
-        producer={"bootstrap.servers": broker.bootstrap},
-    )
+    return make_plan(broker, topic_prefix, count=2, create_topics=True)
 
 
 def row(shard, topic, first, count, *, totals="", wrote_before=False):

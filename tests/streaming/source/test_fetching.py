@@ -1,7 +1,5 @@
 """Ranges read from a real broker, against what kafka-python's consumer finds."""
 
-import time
-
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -24,6 +22,7 @@ from tests.kafka_helpers import (
     produce,
     read_all,
     read_by_librdkafka,
+    until,
 )
 from tests.streaming.source.helpers import offsets
 from tests.streaming.source.readings import reading_of
@@ -165,10 +164,7 @@ def test_new_partitions_are_seen(broker, brokers, topic):
     assert set(offsets(brokers, [topic], LATEST)[topic]) == {0, 1, 2}
     add_partitions(broker.bootstrap, topic, 5)
     reader = BoundsReader(brokers, [topic])
-    deadline = time.monotonic() + SECONDS_MAX
-    while not reader.refresh():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(reader.refresh)
     assert set(reader(LATEST)[topic]) == set(range(5))
 
 

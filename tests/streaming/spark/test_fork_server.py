@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from streaming.spark.fork_server import ForkServer
 from streaming.spark.processes import UNHEARD
 from streaming.spark.worker_entry import ADDRESS
+from tests.kafka_helpers import until
 
 LIMIT_SECONDS = 60
 MODULE = "streaming.disciplines.channels.core"
@@ -70,13 +70,6 @@ def worker_of(address):
 
 def parent(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def until(condition):
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def is_gone(pid):

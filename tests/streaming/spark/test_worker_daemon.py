@@ -49,6 +49,18 @@ except SystemExit:  # a partition of this number is for PySpark's own tests
 """
 
 
+def said(code, **environment):
+    """What a process of its own prints."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout.split()
+
+
 class Knot:
     def __init__(self):
         self.me = self
@@ -86,41 +98,21 @@ def test_the_daemon_uses_it():
 
 
 def test_what_workers_share_is_imported_before_the_fork_without_threads():
-    said = subprocess.run(
-        [sys.executable, "-c", PRELOADED],
-        env={**os.environ, PRELOAD: f"{OPERATOR},no.such.module"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout.split()
-    assert said == ["1", "True", "False", "True"]
+    modules = {PRELOAD: f"{OPERATOR},no.such.module"}
+    assert said(PRELOADED, **modules) == ["1", "True", "False", "True"]
 
 
 def test_the_sinks_workers_share_the_producers_modules_and_no_operators():
-    said = subprocess.run(
-        [sys.executable, "-c", PRELOADED],
-        env={**os.environ, "SEQUENCER_STAGE": "sink", PRELOAD: OPERATOR},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout.split()
-    assert said == ["1", "True", "True", "False"]
+    sink = {"SEQUENCER_STAGE": "sink", PRELOAD: OPERATOR}
+    assert said(PRELOADED, **sink) == ["1", "True", "True", "False"]
 
 
 def test_an_operators_output_leaves_in_pieces_whatever_spark_is_told():
-    said = subprocess.run(
-        [sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=120, check=True
-    ).stdout.split()
-    assert said == [str(OUTPUT_ROWS_MAX)]
+    assert said(LIMITED) == [str(OUTPUT_ROWS_MAX)]
 
 
 def test_each_worker_reads_an_input_that_knows_its_end():
-    said = subprocess.run(
-        [sys.executable, "-c", WHOLE], capture_output=True, text=True, timeout=120, check=True
-    ).stdout.split()
-    assert said == ["4"]
+    assert said(WHOLE) == ["4"]
 
 
 def test_spark_ends_no_stream_because_its_task_is_to_end():

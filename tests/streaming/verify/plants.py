@@ -115,6 +115,13 @@ def event_at(m, kind, nth=0):
     return sorted(found)[nth][1]
 
 
+def edit(m, at, **changes):
+    """Other fields in an event; those that are None are left out."""
+    fields = json.loads(m.events[at].value) | changes
+    kept = {name: value for name, value in fields.items() if value is not None}
+    m.events[at] = replace(m.events[at], value=json.dumps(kept).encode())
+
+
 def no_answer(m):
     del m.events[event_at(m, "command-done")]
 

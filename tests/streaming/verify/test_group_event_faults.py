@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.streaming.verify.market import find, market, require_found, verdict_on
-from tests.streaming.verify.plants import Lists, done_instead, event_at, no_answer
+from tests.streaming.verify.plants import Lists, done_instead, edit, event_at, no_answer
 from tests.streaming.verify.worlds import material_for
 
 
@@ -21,16 +21,11 @@ def event_repeated(m):
 
 
 def answer_to_nothing(m):
-    at = event_at(m, "command-done")
-    fields = json.loads(m.events[at].value) | {"offset": 999}
-    m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
+    edit(m, event_at(m, "command-done"), offset=999)
 
 
 def refused_without_reason(m):
-    at = event_at(m, "command-refused")
-    fields = json.loads(m.events[at].value)
-    del fields["reason"]
-    m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
+    edit(m, event_at(m, "command-refused"), reason=None)
 
 
 def no_change_event(m):
@@ -49,9 +44,7 @@ def event_of_nothing(m):
 
 
 def event_with_other_members(m):
-    at = event_at(m, "group-changed")
-    fields = json.loads(m.events[at].value) | {"members": ["A", "Q"]}
-    m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
+    edit(m, event_at(m, "group-changed"), members=["A", "Q"])
 
 
 def of_a_join(**more):
@@ -59,16 +52,14 @@ def of_a_join(**more):
 
     def plant(m):
         at = next(n for n, record in enumerate(m.events) if b'"joined"' in record.value)
-        fields = json.loads(m.events[at].value) | more
-        m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
+        edit(m, at, **more)
 
     return plant
 
 
 def moved_though_it_was_not(m):
     at = next(n for n, record in enumerate(m.events) if b"version-moved" in record.value)
-    fields = json.loads(m.events[at].value) | {"version": 0}
-    m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
+    edit(m, at, version=0)
 
 
 def signed(**other):
@@ -76,9 +67,7 @@ def signed(**other):
 
     def plant(m):
         at = next(n for n, record in enumerate(m.events) if b"she asked" in record.value)
-        fields = json.loads(m.events[at].value) | other
-        kept = {name: value for name, value in fields.items() if value is not None}
-        m.events[at] = replace(m.events[at], value=json.dumps(kept).encode())
+        edit(m, at, **other)
 
     return plant
 
@@ -145,9 +134,7 @@ def test_events_may_name_versions():
     m = Lists.of(material_for(market()))
     at = find(m, b"D", b"G2")
     version = int(m.outputs[at].header("group-version")[1])
-    place = event_at(m, "group-changed")
-    fields = json.loads(m.events[place].value) | {"members": ["B", "C", "D"], "version": version}
-    m.events[place] = replace(m.events[place], value=json.dumps(fields).encode())
+    edit(m, event_at(m, "group-changed"), members=["B", "C", "D"], version=version)
     assert verdict_on(m).good
     m.outputs = [r for r in m.outputs if not (r.key == b"D" and r.header("group")[1] == b"G2")]
     assert "unfinished" in verdict_on(m).counts or "missing-delivery" in verdict_on(m).counts

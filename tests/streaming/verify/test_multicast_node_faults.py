@@ -10,6 +10,7 @@ from tests.streaming.verify.plants import (
     Lists,
     append,
     drop,
+    edit,
     event_at,
     insert,
     swap,
@@ -44,10 +45,7 @@ def before_destruction(m):
 
 def edit_event(kind, **changes):
     def plant(m):
-        at = event_at(m, kind)
-        fields = json.loads(m.events[at].value) | changes
-        fields = {name: value for name, value in fields.items() if value is not None}
-        m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
+        edit(m, event_at(m, kind), **changes)
 
     return plant
 

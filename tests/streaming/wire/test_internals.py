@@ -8,6 +8,7 @@ import inspect
 import socket
 from importlib import import_module
 from importlib.metadata import version
+from pkgutil import resolve_name
 
 import pytest
 from kafka.net.manager import KafkaConnectionManager
@@ -105,21 +106,13 @@ REQUESTS = {
 }
 
 
-def named(text):
-    module, _, path = text.partition(":")
-    found = import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
-    return found
-
-
 def test_kafka_python_is_the_one_that_is_pinned():
     assert version("kafka-python") == "3.0.12"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_kafka_python_has(name):
-    thing, parameters = named(name), NAMES[name]
+    thing, parameters = resolve_name(name), NAMES[name]
     if parameters is not None:
         assert list(inspect.signature(thing).parameters)[: len(parameters)] == parameters
 
@@ -128,7 +121,7 @@ def test_kafka_python_has(name):
     ("name", "text"), [(name, text) for name, every in TEXTS.items() for text in every]
 )
 def test_kafka_python_s_source_has(name, text):
-    assert text in inspect.getsource(named(name))
+    assert text in inspect.getsource(resolve_name(name))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sequencer.groups.network.membership import (
     Views,
 )
 from sequencer.groups.network.ordering import GroupMessage
-from sequencer.judging import invariants
+from tests.sequencer.groups.network.network import Network
 
 NAMES = "ABCDE"
 
@@ -31,6 +31,7 @@ class Changing:
     """
 
     atom_type = ViewAtom
+    anomaly = Network.anomaly
 
     def __init__(self, seed, groups_max=4):
         self.rng = random.Random(seed)
@@ -180,13 +181,4 @@ class Changing:
             ingress.open != (name in self.views.groups)
             or self.views.start(name, ingress.view) is not None
             for name, ingress in self.ingress.items()
-        )
-
-    def anomaly(self):
-        return (
-            invariants.exactly_once(self.histories, self.destinations)
-            or invariants.membership(self.histories, self.destinations)
-            or invariants.sender_order(self.histories, self.sent)
-            or invariants.acyclic(self.histories)
-            or invariants.causality(self.histories, self.causes)
         )

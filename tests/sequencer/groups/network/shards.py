@@ -187,7 +187,6 @@ class Shards:
         faults = [
             invariants.exactly_once(self.histories, self.expected),
             invariants.membership(self.histories, self.expected),
-            invariants.pairwise_order(self.histories),
             invariants.acyclic(self.histories),
             invariants.causality(self.histories, self.causes),
         ]

@@ -16,7 +16,7 @@ from streaming.verify.group import GroupSettings, judge
 from tests.seeds import seeds
 from tests.streaming.disciplines.groups.networks import floor_for, plan_for
 from tests.streaming.disciplines.groups.stages import stage_for
-from tests.streaming.exchange_harness import Floor, given_topics
+from tests.streaming.exchange_harness import Floor, given_topics, run_with_repeats
 from tests.streaming.verify.group_worlds import Groups, random_groups
 from tests.streaming.verify.worlds import SUBSCRIBERS, Topics, settings_for
 
@@ -88,14 +88,7 @@ def test_a_repeated_chunk_is_known():
         world.send(b"p", b"G%d" % (n % 2), b"%d" % n)
     plan = plan_for(world.configured)
     floor = Floor(plan, NetworkOperator(plan), route(plan), given_topics(world), 1)
-    while floor.left():
-        before = {k: len(v) for k, v in floor.topics.records.items() if k[0] == "transit"}
-        floor.batch()
-        for place, there in floor.topics.records.items():
-            if place[0] == "transit":
-                for record in there[before.get(place, 0) :]:
-                    again = (record.key, record.value, record.headers)
-                    floor.topics.put("transit", place[1], record.timestamp, *again)
+    run_with_repeats(floor)
     delivered = floor.topics.all("out")
     assert len(delivered) == 90
     assert floor.totals().transit == 0

@@ -17,6 +17,7 @@ from tests.streaming.disciplines.multicast.floors import (
     work,
     world_of,
 )
+from tests.streaming.exchange_harness import run_with_repeats
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
@@ -26,14 +27,7 @@ def test_a_repeated_chunk_is_known(order):
     for n in range(30):
         world.send(b"p%d" % (n % 3), b"a,b,c", ..., b"%d" % n)
     floor = floor_for(world, 1)
-    while floor.left():
-        before = {k: len(v) for k, v in floor.topics.records.items() if k[0] == "transit"}
-        floor.batch()
-        for place, there in floor.topics.records.items():
-            if place[0] == "transit":
-                for record in there[before.get(place, 0) :]:
-                    again = (record.key, record.value, record.headers)
-                    floor.topics.put("transit", place[1], record.timestamp, *again)
+    run_with_repeats(floor)
     assert len(floor.topics.all("out")) == 90
     assert floor.totals().transit == 0
 
