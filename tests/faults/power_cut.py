@@ -8,6 +8,7 @@ import json
 import shutil
 from pathlib import Path
 
+from tests.faults.power.sitecustomize import inode
 from tests.warm import python_path
 
 POWER = Path(__file__).parent / "power"
@@ -35,8 +36,7 @@ def _restore(folder, left, record, rng):
     known = json.loads(synced) if synced is not None else {}
     lost = 0
     for path in sorted(folder.iterdir()):
-        number = path.stat().st_ino
-        is_named = known.get(path.name) == number
+        is_named = known.get(path.name) == inode(path)
         if not is_named and rng.random() < 0.5:
             lost += 1
             continue
@@ -48,9 +48,17 @@ def _restore(folder, left, record, rng):
             content = path.read_bytes() if rng.random() < 0.5 else b""
             lost += not content
         (left / path.name).write_bytes(content)
+        _note(record, left / path.name, content)
+    names = {each.name: inode(each) for each in left.iterdir()}
+    _note(record, left, json.dumps(names).encode())
     return lost
 
 
+def _note(record, path, content):
+    """Have it on the disk from now on."""
+    (record / inode(path)).write_bytes(content)
+
+
 def _recorded(record, path):
-    file = record / str(path.stat().st_ino)
+    file = record / inode(path)
     return file.read_bytes() if file.exists() else None
