@@ -7,7 +7,6 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from streaming import logs
@@ -201,7 +200,7 @@ def reason(error: Exception) -> str:
     return str(error.args[0].str()) if known else "Kafka did not answer"
 
 
-def client(kind: Any, properties: Mapping[str, Any]) -> Any:
+def client(kind: Any, properties: dict[str, Any]) -> Any:
     """Return one of confluent-kafka's clients; KafkaException where librdkafka refuses it.
 
     Ctrl-C ends its calls as such. Its own lines, which repeat every second while Kafka is away, are
@@ -211,4 +210,4 @@ def client(kind: Any, properties: Mapping[str, Any]) -> Any:
     is_shown = logging.getLogger("streaming").isEnabledFor(logging.DEBUG)
     # A fenced producer is fatal to librdkafka; its error reaches the caller, who reports it.
     logger.setLevel(logging.DEBUG if is_shown else logging.CRITICAL + 1)
-    return interruptible(kind)(dict(properties), logger=logger)
+    return interruptible(kind)(properties, logger=logger)
