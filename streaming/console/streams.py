@@ -89,7 +89,7 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
         return label_of(record) or repr((record.timestamp, record.value))
 
     asked = {each.encode() for each in settings.input_commands}
-    commands = {each.place_text for each in arrivals if each.header("op")[1] in asked}
+    commands = {each.place_text for each in arrivals if each.header("op") in asked}
     arrived = [(each.place_text, known_by(each), each.text("epoch")) for each in arrivals]
     delivered = [(_origin(each, prefix), known_by(each), each.text("epoch")) for each in out]
     fates, rows = lanes.matched(
@@ -138,7 +138,7 @@ def group(
     wanted = asked.encode()
 
     def is_its(record: Found) -> bool:
-        return record.header("group")[1] == wanted
+        return record.header("group") == wanted
 
     limits: dict[str, Any] = {"seconds_max": scope.seconds / 2, "until": scope.until}
     arrivals = search(config, settings.input, is_its, LANE_ARRIVALS, **limits)
@@ -294,15 +294,15 @@ def _signature_out(record: Found, prefix: str, discipline: str) -> Signature:
     if origin := _origin(record, prefix):
         return (origin,)
     name = SENDER.get(discipline)
-    sender = record.header(prefix + name)[1] if name else record.key
-    return (sender, record.header("group")[1], record.timestamp, record.value)
+    sender = record.header(prefix + name) if name else record.key
+    return (sender, record.header("group"), record.timestamp, record.value)
 
 
 def _signatures_in(record: Found) -> list[Signature]:
     """Return what a delivery of this record may say of it."""
     return [
         (record.place_text,),
-        (record.key, record.header("group")[1], record.timestamp, record.value),
+        (record.key, record.header("group"), record.timestamp, record.value),
     ]
 
 

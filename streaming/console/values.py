@@ -37,7 +37,7 @@ def channel_of(settings: Any, record: Found) -> bytes | None:
     if channel == "key":
         return record.key
     name = header_name(channel)
-    return None if name is None else record.header(name)[1]
+    return None if name is None else record.header(name)
 
 
 def link(name: str, place: str) -> str:

@@ -159,7 +159,7 @@ def _label_header(config: Config, name: str) -> str:
 def reject_of(config: Config, found: Found) -> dict[str, str]:
     """Return the reason and the input's place of a reject; nothing for another record."""
     prefix = config.service.header_prefix
-    if not found.header(prefix + "reject-reason")[1]:
+    if not found.header(prefix + "reject-reason"):
         return {}
     parts = [found.text(f"{prefix}reject-{each}") for each in ("topic", "partition", "offset")]
     place = f"{parts[0]}/{parts[1]}@{parts[2]}"

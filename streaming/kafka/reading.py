@@ -58,16 +58,17 @@ class Record:
         """Return all but the place."""
         return self.key, self.value, self.headers, self.timestamp
 
-    def header(self, name: str) -> tuple[bool, bytes | None]:
-        """Return whether there is a header ``name``, and the value of the last one."""
-        for each, value in reversed(self.headers):
-            if each == name:
-                return True, value
-        return False, None
+    def header(self, name: str) -> bytes | None:
+        """Return the value of the last header ``name``; None where there is none, or it is null."""
+        return next((value for each, value in reversed(self.headers) if each == name), None)
+
+    def has_header(self, name: str) -> bool:
+        """Return whether there is a header ``name``, be its value null."""
+        return any(each == name for each, _ in self.headers)
 
     def text(self, name: str) -> str:
         """Return a header's value for people; empty where there is none."""
-        _, value = self.header(name)
+        value = self.header(name)
         return "" if value is None else escaped(value)
 
     def __str__(self) -> str:

@@ -248,7 +248,7 @@ class Checkpoint(SparkFiles):
                 f"Another copy of this service ({self._last_holder() or 'process unknown'}) runs "
                 f"on the checkpoint {self.location}.",
                 "This one did nothing; the other goes on.",
-                "Stop that one first, or give this one a name and a checkpoint of its own.",
+                "Stop that one first. A second service needs a name and a checkpoint of its own.",
             )
         self._write_holder(service)
 

@@ -61,7 +61,7 @@ def own_op(record: Record, settings: ChannelSettings) -> str:
     """Return the operation that an input's record asks for; empty where it is a message."""
     if not settings.input_commands:
         return ""
-    op = (record.header("op")[1] or b"").decode(errors="replace")
+    op = (record.header("op") or b"").decode(errors="replace")
     return op if op in settings.input_commands else ""
 
 

@@ -235,14 +235,11 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
     label_at = (settings.label_header, settings.label_field, settings.registered)
     channel_at = (settings.channel_header, settings.channel_field, settings.registered)
     labels = [said_of(record, *label_at) for record in records]
-    epochs = [record.header("epoch") for record in records]
     horizon = settings.horizon(len(records)) if settings.labels.searched else 0
     texts = pa.array([value or b"" for _, value in labels], pa.binary())
     positions = settings.labels.positions(texts, horizon).tolist()
-    epoch_texts = pa.array(
-        [(value or b"") if there else b"0" for there, value in epochs], pa.binary()
-    )
-    numbers = parse_numbers(epoch_texts).tolist()
+    epochs = [(r.header("epoch") or b"") if r.has_header("epoch") else b"0" for r in records]
+    numbers = parse_numbers(pa.array(epochs, pa.binary())).tolist()
     none_behind = LABEL_MAX if settings.first_seen else None
     readings = []
     for record, (labelled, _), position, epoch in zip(
@@ -260,7 +257,7 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
             reason = "bad-label"
         elif epoch < 0 and not passes:
             reason = "bad-epoch"
-        fin = record.header("fin")[0] and not passes
+        fin = record.has_header("fin") and not passes
         readings.append(Reading(channel, position, epoch, fin, reason, passes))
     return readings
 

@@ -150,7 +150,7 @@ def without_commands(
 ) -> Iterator[Record]:
     """Yield the messages of inputs; the commands among them go to ``commands``."""
     for record in records:
-        asked = (record.header("op")[1] or b"").decode(errors="replace") if allowed else ""
+        asked = (record.header("op") or b"").decode(errors="replace") if allowed else ""
         if asked in allowed:
             commands.append(read_command(record, ops, asked))
         else:

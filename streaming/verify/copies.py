@@ -52,7 +52,7 @@ def found(
             last = each.offset
             yield each
         elif last is None and keeps_order:
-            came = read_origin(each.header(prefix + "origin")[1])
+            came = read_origin(each.header(prefix + "origin"))
             if came is not None and came[:2] == record.place[:2] and came > record.place:
                 last = each.offset
 
@@ -66,7 +66,7 @@ def as_sent(delivery: Record, prefix: str) -> Record:
 def is_of(delivery: Record, record: Record, discipline: str, prefix: str) -> bool:
     """Return whether an input's sender, or channel's key, is that of a delivery."""
     name = SENDER.get(discipline)
-    return record.key == (delivery.header(prefix + name)[1] if name else delivery.key)
+    return record.key == (delivery.header(prefix + name) if name else delivery.key)
 
 
 def _matcher(record: Record, pipeline: Any, prefix: str) -> Callable[[Record], bool]:

@@ -56,7 +56,7 @@ def messages(config: Config, name: str) -> Counter[str]:
     with Topics(config, lambda *_: None) as topics:
         for topic in config.pipelines[name].input:
             for record in topics.each(topic):
-                _, group = record.header("group")
+                group = record.header("group")
                 counts[(group or b"").decode(errors="replace")] += 1
     return counts
 

@@ -59,7 +59,7 @@ class Inputs:
                 by_name[name] = len(self.partitions)
                 self.partitions.append(_Partition(*name, Strand(store)))
             at = by_name[name]
-            if cause_header and (named := record.header(cause_header)[1]) is not None:
+            if cause_header and (named := record.header(cause_header)) is not None:
                 self.causes.append(len(self.offset))
                 self.causes_named.append(named)
             self.partitions[at].records.append(len(self.offset))
@@ -67,7 +67,9 @@ class Inputs:
             self.offset.append(record.offset)
             self.content.append(hash(record.content))
             self.senders.append(record.key)
-            self.headers.append(tuple(map(record.header, header_names)))
+            self.headers.append(
+                tuple((record.has_header(n), record.header(n)) for n in header_names)
+            )
         self._by_name = by_name
         self._by_content: Index | None = None
         self.message = Column(len(self.offset), -1)

@@ -102,7 +102,7 @@ class Lives:
 
     def _command_of(self, notice: Record, pipeline: Any) -> Record | None:
         """The input record whose command a notice reports; None where it reports another event."""
-        detail = object_in(notice.header(self.prefix + "detail")[1]) or {}
+        detail = object_in(notice.header(self.prefix + "detail")) or {}
         place = place_in(detail)
         return None if place is None or place[0] not in pipeline.input else self.seeker.one(place)
 
@@ -172,10 +172,10 @@ class Lives:
 
     def _shown_delivery(self, record: Record, pipeline: Any) -> dict[str, Any]:
         """A delivery with its numbers, and with the label that a header gave it."""
-        found = {name: record.header(self.prefix + name)[1] for name in NUMBERS}
+        found = {name: record.header(self.prefix + name) for name in NUMBERS}
         label = getattr(pipeline, "label", None)
         name = header_name(label) if isinstance(label, str) else None
-        found |= {"label": copies.as_sent(record, self.prefix).header(name)[1] if name else None}
+        found |= {"label": copies.as_sent(record, self.prefix).header(name) if name else None}
         texts = {name: value.decode(errors="replace") for name, value in found.items() if value}
         return shown(record) | texts
 
@@ -198,7 +198,7 @@ class Lives:
         wanted = (life.reject or {}).get("reject-gap")
         channel = self._channel(record, pipeline)
         own = next(iter(life.deliveries), {})
-        epoch = (record.header("epoch")[1] or b"0").decode(errors="replace")
+        epoch = (record.header("epoch") or b"0").decode(errors="replace")
         for span in self.seeker.behind(pipeline.events, record.timestamp):
             for each in self.seeker.newest_first(span):
                 event = object_in(each.value) or {}
@@ -215,7 +215,7 @@ class Lives:
         if pipeline.channel == "key":
             return record.key
         name = header_name(pipeline.channel) if isinstance(pipeline.channel, str) else None
-        return record.header(name)[1] if name else None
+        return record.header(name) if name else None
 
     def _by_marks(self, record: Record, pipeline: Any) -> str:
         """Return whether a record that went nowhere was read, by the progress marks."""
@@ -281,7 +281,7 @@ class Lives:
         if isinstance(label, ValueField) and label.encoding == JSON:
             return pipeline.unlabelled != "pass" or in_json(delivery.value, label.steps)[0]
         name = header_name(label)
-        return pipeline.unlabelled != "pass" or name is None or own.header(name)[0]
+        return pipeline.unlabelled != "pass" or name is None or own.has_header(name)
 
     def _spans_before(self, life: Life, pipeline: Any) -> Iterable[Span]:
         if not life.deliveries:
@@ -308,7 +308,7 @@ class Lives:
 
 def _is_command(record: Record, pipeline: Any) -> bool:
     """Return whether an input record is a command, as its last header ``op`` says."""
-    op = record.header("op")[1]
+    op = record.header("op")
     return op is not None and op in map(str.encode, getattr(pipeline, "input_commands", ()))
 
 

@@ -247,7 +247,7 @@ def _outputs(pipeline: GroupPipeline, topics: Topics) -> list[str]:
         members.update(read_command(record, OPS).others)
     for topic in pipeline.input if pipeline.input_commands else ():
         for record in topics.each(topic):
-            asked = (record.header("op")[1] or b"").decode(errors="replace")
+            asked = (record.header("op") or b"").decode(errors="replace")
             if asked in pipeline.input_commands:
                 members.update(read_command(record, OPS, asked).others)
     named = {pipeline.output.replace(SUBSCRIBER, member) for member in members}

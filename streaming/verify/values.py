@@ -72,7 +72,9 @@ def said_of(
 ) -> Said:
     """Return what a record says of its label or channel in a field, a header, or (None) its key."""
     if field is None:
-        return (record.key is not None, record.key) if header is None else record.header(header)
+        if header is None:
+            return record.key is not None, record.key
+        return record.has_header(header), record.header(header)
     if field.encoding == JSON:
         return in_json(record.value, field.steps)
     return in_frame(record.value, field, registered)

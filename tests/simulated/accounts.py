@@ -20,7 +20,7 @@ def miscounts(history, records):
     totals, headers = counts_of(history.storage), history.pipeline.plan.headers
     events = Counter(json.loads(each.value)["event"] for each in records["events"])
     rejected = Counter(
-        each.header(headers("reject-reason"))[1].decode() for each in records["rejects"]
+        each.header(headers("reject-reason")).decode() for each in records["rejects"]
     )
     outputs = sum(len(records[name]) for name in history.pipeline.outputs)
     wanted = {

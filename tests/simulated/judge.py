@@ -90,7 +90,7 @@ def unfounded(history, records):
 
     Notices of commands in inputs apart: they have not the command's value.
     """
-    values = {each.place: each.value for each in records["in"] if not each.header("op")[0]}
+    values = {each.place: each.value for each in records["in"] if not each.has_header("op")}
     refused = {value for at, _, value in history.kafka.refused if at in history.pipeline.outputs}
     said = refused_places(records["rejects"], history.pipeline.plan.headers)
     said += [
@@ -112,7 +112,7 @@ def unrejected(history, records):
     is_changed = any(" take" in text for _, (text, _) in history.faults)
     if not history.finished or is_repeating or is_changed:
         return []
-    values = {each.place: each.value for each in records["in"] if not each.header("op")[0]}
+    values = {each.place: each.value for each in records["in"] if not each.has_header("op")}
     got = {each.value for name in records if name.startswith("out") for each in records[name]}
     reasons = {}
     for event in (json.loads(each.value) for each in records["events"]):
@@ -130,7 +130,7 @@ def refused_places(rejects, headers=str):
     found = []
     for each in rejects:
         reason, topic, *numbers = (
-            each.header(headers(f"reject-{name}"))[1]
+            each.header(headers(f"reject-{name}"))
             for name in ("reason", "topic", "partition", "offset")
         )
         if reason.decode() in REFUSALS:
@@ -142,7 +142,7 @@ def repeated(history, records):
     """Where repeats were accepted: each name is one delivery's, and of channels none is left out."""
     faults, streams, headers = [], {}, history.pipeline.plan.headers
     for record in records["out"]:
-        numbers = [int(record.header(headers(name))[1]) for name in ("incarnation", "sequence")]
+        numbers = [int(record.header(headers(name))) for name in ("incarnation", "sequence")]
         streams.setdefault((record.key, numbers[0]), []).append(numbers[1])
     for name, numbers in streams.items():
         if numbers != [*range(len(numbers))]:
@@ -178,7 +178,7 @@ def channel_faults(records, finished):
     for channel in sorted(set(wanted) | set(streams)):
         faults += differences(channel, wanted.get(channel, []), streams.get(channel, []), finished)
     rejected = [
-        (int(each.header("reject-partition")[1]), int(each.header("reject-offset")[1]))
+        (int(each.header("reject-partition")), int(each.header("reject-offset")))
         for each in records["rejects"]
     ]
     if len(set(rejected)) < len(rejected) or not set(rejected) <= set(duplicates):
@@ -196,7 +196,7 @@ def model(sent, refused=()):
     first, duplicates = {}, []
     for record in sorted(sent, key=lambda each: each.place):
         labels = first.setdefault(record.key, {})
-        label = int(record.header("label")[1])
+        label = int(record.header("label"))
         is_refused = record.place in refused
         if is_refused or label in labels:
             duplicates.append((record.partition, record.offset))
@@ -220,7 +220,7 @@ def differences(channel, wanted, records, finished):
         expected = wanted[number] if number < len(wanted) else "nothing"
         if record.value != expected:
             return [f"{channel}: delivery {number} is {record.value}, not {expected}"]
-        if record.header("sequence")[1] != b"%d" % number:
+        if record.header("sequence") != b"%d" % number:
             return [f"{channel}: delivery {number} has the sequence {record.header('sequence')}"]
     if finished and len(records) < len(wanted):
         return [f"{channel}: {len(records)} of {len(wanted)} were delivered"]

@@ -123,7 +123,7 @@ def protocol(order):
 
 def delivered(floor):
     """How many deliveries each input has so far."""
-    found = (record.header("origin")[1] for record in floor.topics.all("out"))
+    found = (record.header("origin") for record in floor.topics.all("out"))
     return Counter(origin.decode() for origin in found if origin)
 
 

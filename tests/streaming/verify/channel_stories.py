@@ -112,11 +112,9 @@ def story(
     if refuse:
         model.refused = {n: "too-large" if n % 2 else "refused" for n in range(0, 380, 13)}
     for record in inputs:
-        fin = record.header("fin")[0]
-        epoch = record.header("epoch")[1]
-        model.take(
-            record.offset, (record.offset, record.key, record.header("label")[1], epoch, fin)
-        )
+        fin = record.has_header("fin")
+        epoch = record.header("epoch")
+        model.take(record.offset, (record.offset, record.key, record.header("label"), epoch, fin))
         if record.offset % 10 == 0:
             model.end_of_batch(record.offset)
     outputs, ends = [], [0] * PARTITIONS

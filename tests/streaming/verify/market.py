@@ -52,7 +52,7 @@ def find(m, key, group, nth=0):
     return [
         at
         for at, r in enumerate(m.outputs)
-        if r.key == key and r.header("group")[1] == group and r.header("sender")[1]
+        if r.key == key and r.header("group") == group and r.header("sender")
     ][nth]
 
 

@@ -107,7 +107,7 @@ def lose_as_it_is(rng, m, at, record, others):
 
 def other_sequence(rng, m, at, record, others):
     name, by = rng.choice([("sequence", 1000), ("incarnation", -1)])
-    m.outputs[at] = with_header(record, name, b"%d" % (int(record.header(name)[1]) + by))
+    m.outputs[at] = with_header(record, name, b"%d" % (int(record.header(name)) + by))
     if name == "incarnation" and m.of_key(record.key)[0] == at:
         return None
     return {"hole", "disorder"}

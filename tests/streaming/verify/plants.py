@@ -103,7 +103,7 @@ def reject_doubled(m):
 
 def reason(old, new):
     def plant(m):
-        at = next(n for n, r in enumerate(m.rejects) if r.header("reject-reason")[1] == old)
+        at = next(n for n, r in enumerate(m.rejects) if r.header("reject-reason") == old)
         m.rejects[at] = with_header(m.rejects[at], "reject-reason", new)
 
     return plant

@@ -30,7 +30,7 @@ def unlabelled(m):
     """Deliveries without a label, and those of their channels before them."""
     last = {}
     for at, r in enumerate(m.outputs):
-        if not r.header("label")[0] and r.key in last:
+        if not r.has_header("label") and r.key in last:
             yield last[r.key], at
         last[r.key] = at
 
@@ -50,7 +50,7 @@ def overtake(m):
 
 
 def lose_the_last_unlabelled(m):
-    last = max(r.offset for r in m.inputs if not r.header("label")[0] and r.key == b"a")
+    last = max(r.offset for r in m.inputs if not r.has_header("label") and r.key == b"a")
     m.inputs.append(replace(m.inputs[last], offset=400, value=b"one more"))
 
 
@@ -183,7 +183,7 @@ def double_reject(m):
 
 def retell(m, was, now):
     """The first reject with a reason has another one."""
-    at = next(i for i, r in enumerate(m.rejects) if r.header("reject-reason")[1] == was)
+    at = next(i for i, r in enumerate(m.rejects) if r.header("reject-reason") == was)
     headers = tuple((n, now if n == "reject-reason" else v) for n, v in m.rejects[at].headers)
     m.rejects[at] = replace(m.rejects[at], headers=headers)
 
@@ -257,12 +257,12 @@ def other_reason(m):
 
 
 def lose_refused(m):
-    at = next(i for i, r in enumerate(m.rejects) if r.header("reject-reason")[1] == b"too-large")
+    at = next(i for i, r in enumerate(m.rejects) if r.header("reject-reason") == b"too-large")
     del m.rejects[at]
 
 
 def alter_refused(m):
-    at = next(i for i, r in enumerate(m.rejects) if r.header("reject-reason")[1] == b"too-large")
+    at = next(i for i, r in enumerate(m.rejects) if r.header("reject-reason") == b"too-large")
     m.rejects[at] = replace(m.rejects[at], key=b"another")
 
 

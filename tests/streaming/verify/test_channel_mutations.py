@@ -46,7 +46,7 @@ def double(rng, m, at):
 @kind
 def swap_two(rng, m, at):
     """Of labelled ones: a record without a label may have come anywhere between them."""
-    mine = [n for n in of_key(m, m.outputs[at].key) if m.outputs[n].header("label")[0]]
+    mine = [n for n in of_key(m, m.outputs[at].key) if m.outputs[n].has_header("label")]
     other = rng.choice(mine)
     if at not in mine or other == at:
         return False
@@ -73,7 +73,7 @@ def other_partition(rng, m, at):
 def other_numbers(rng, m, at):
     name, by = rng.choice([("sequence", 1), ("sequence", -1), ("incarnation", 1)])
     record = m.outputs[at]
-    number = int(record.header(name)[1]) + by
+    number = int(record.header(name)) + by
     if number < 0 or (name == "incarnation" and len(of_key(m, record.key)) == 1):
         return False
     m.outputs[at] = with_header(record, name, b"%d" % number)

@@ -31,7 +31,7 @@ def test_right_notices_have_no_fault(seed):
 def changed(material, word, name, change):
     """The first notice of a word has another header."""
     at, record = next(
-        (at, r) for at, r in enumerate(material.outputs) if r.header("notice")[1] == word
+        (at, r) for at, r in enumerate(material.outputs) if r.header("notice") == word
     )
     headers = tuple((n, change(v) if n == name else v) for n, v in record.headers)
     material.outputs[at] = replace(record, headers=headers)
@@ -50,8 +50,8 @@ def other_detail(m):
 
 
 def no_event(m):
-    at = next(at for at, r in enumerate(m.outputs) if r.header("notice")[1] == b"epoch")
-    name = json.loads(m.outputs[at].header("detail")[1])["id"]
+    at = next(at for at, r in enumerate(m.outputs) if r.header("notice") == b"epoch")
+    name = json.loads(m.outputs[at].header("detail"))["id"]
     m.events[:] = [event for event in m.events if event["id"] != name]
 
 
@@ -59,7 +59,7 @@ def swap(m, word):
     """A notice and what follows it in its channel change places, each with right numbers."""
     for a, first in enumerate(m.outputs):
         after = [at for at in range(a + 1, len(m.outputs)) if m.outputs[at].key == first.key]
-        if first.header("notice")[1] != word or not after:
+        if first.header("notice") != word or not after:
             continue
         second = m.outputs[after[0]]
         if second.header("incarnation") == first.header("incarnation"):
@@ -122,7 +122,7 @@ def test_what_waited_for_a_gap_may_be_overtaken_by_what_has_no_label():
     """A notice says of the gap, so that no label is missing between the deliveries around it."""
     rules = Rules(LinearLabels(), gap=Skip(15), notices=True, pass_unlabelled=True)
     it = World(plan(rules), [given(0, (0, 0, 0), (1, 2, 0), (2, None, 0)), given(20)])
-    order = [each.header("notice")[1] or each.value for each in it.topics["out"]]
+    order = [each.header("notice") or each.value for each in it.topics["out"]]
     assert order == [b"v0", b"v2", b"gap", b"v1"]
     verdict = judge(it.settings(pass_unlabelled=True), it.material())
     assert verdict.good, verdict.faults
@@ -132,7 +132,7 @@ def test_a_notice_may_be_the_first_record_of_an_epoch_that_begins_at_any_label()
     rules = Rules(LinearLabels(), gap=Skip(15), notices=True, settle_ms=5)
     first, second = given(0, (0, 10, 0)), given(10, (1, 20, 1), (2, 22, 1))
     it = World(plan(rules), [first, given(5), second, given(20), given(40)])
-    order = [each.header("notice")[1] or each.value for each in it.topics["out"]]
+    order = [each.header("notice") or each.value for each in it.topics["out"]]
     assert order == [b"v0", b"epoch", b"v1", b"gap", b"v2"]
     assert judge(it.settings(first_seen=True), it.material()).good
     missing = it.material()
@@ -143,7 +143,7 @@ def test_a_notice_may_be_the_first_record_of_an_epoch_that_begins_at_any_label()
 def test_what_comes_behind_the_notice_of_an_epoch_may_wait_for_its_start():
     rules = Rules(LinearLabels(), notices=True, settle_ms=5)
     it = World(plan(rules), [given(0, (0, 10, 0)), given(10), given(11, (1, 0, 1))])
-    assert [each.header("notice")[1] for each in it.topics["out"]] == [None, b"epoch"]
+    assert [each.header("notice") for each in it.topics["out"]] == [None, b"epoch"]
     verdict = judge(it.settings(first_seen=True), it.material())
     assert (verdict.counts, verdict.looked_at["held"]) == ({}, 1), verdict.faults
 
@@ -155,6 +155,6 @@ def test_what_was_given_up_while_notices_were_off_has_none(labels):
     it = World(plan(off), [given(0, (0, 0, 0)), (1, [skip(0, 2)])])
     it.plan = plan(replace(off, notices=True))
     it.run([given(2, (1, 3, 0)), given(20)])
-    assert [each.header("notice")[1] for each in it.topics["out"]] == [None, b"gap", None]
+    assert [each.header("notice") for each in it.topics["out"]] == [None, b"gap", None]
     verdict = judge(it.settings(), it.material())
     assert verdict.good, verdict.faults

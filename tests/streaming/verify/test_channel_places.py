@@ -13,7 +13,7 @@ def place_header(m, name, change, reason=None):
     """The header of some reject, the last with that reason, is changed; None leaves it out."""
 
     def fits(r):
-        return r.header(name)[0] and reason in (None, r.header("reject-reason")[1])
+        return r.has_header(name) and reason in (None, r.header("reject-reason"))
 
     at = max(i for i, r in enumerate(m.rejects) if fits(r))
     headers = [(n, change(v) if n == name else v) for n, v in m.rejects[at].headers]
@@ -38,7 +38,7 @@ def after_too_late(m):
 
 
 def after_too_early(m):
-    at = next(i for i, r in enumerate(m.rejects) if r.header("reject-after")[0])
+    at = next(i for i, r in enumerate(m.rejects) if r.has_header("reject-after"))
     m.rejects.append(m.rejects.pop(at))  # the first one: there is always a next one later
     place_header(m, "reject-after", moved(-1))
 

@@ -83,7 +83,7 @@ def nothing_above(m):
 
 def not_missing(m):
     """A label that had come before what is above it."""
-    labels = [int(r.header("label")[1]) for r in m.inputs if r.key == b"a"]
+    labels = [int(r.header("label")) for r in m.inputs if r.key == b"a"]
     low, high = next((one, two) for one, two in pairwise(labels) if one < two)
     value = {"channel": "a", "epoch": 0, "from": low, "to": high, "try": 1}
     m.wanted.insert(0, replace(m.wanted[0], key=b"a", value=json.dumps(value).encode()))

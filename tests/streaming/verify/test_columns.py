@@ -56,7 +56,7 @@ def changed_somehow(rng, m):
         drop(m.outputs, at)
     elif kind == 3:
         append(m.outputs, record, rng.choice(m.outputs).key)
-    elif kind == 4 and record.header("x")[0]:
+    elif kind == 4 and record.has_header("x"):
         m.outputs[at] = changed(rng, record, "x", b"p9")
     elif kind == 5:
         again(rng, m, at, record, [])

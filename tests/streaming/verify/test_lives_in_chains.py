@@ -24,7 +24,7 @@ def test_an_input_beside_topics_of_subscribers_is_no_output():
 def test_a_record_between_two_pipelines():
     """The second one passes on the header `origin` that the first one added."""
     topics = worked(origin=True)
-    middle = next(each for each in topics.all("p.out") if each.header("label")[1] == b"1")
+    middle = next(each for each in topics.all("p.out") if each.header("label") == b"1")
     added = [("sequence", b"0"), ("incarnation", b"9")]
     topics.put("q.out", 0, middle.timestamp, b"k", middle.value, [*middle.headers, *added])
     tables = {"p": {"discipline": "channel", "origin": True}}

@@ -28,8 +28,8 @@ def moves(topics):
 
 
 def versions_of(topics, group):
-    out = (record for record in topics.all("out") if record.header("group")[1] == group)
-    return {int(record.header("group-version")[1]) for record in out}
+    out = (record for record in topics.all("out") if record.header("group") == group)
+    return {int(record.header("group-version")) for record in out}
 
 
 @pytest.mark.parametrize("seed", seeds(6, 100))

@@ -56,7 +56,7 @@ def swap_with_stamps(m):
     swap(m.outputs, one, two)
     for at, old in zip((one, two), olds, strict=True):
         for name in ("timestamp", "from"):
-            m.outputs[at] = with_header(m.outputs[at], name, old.header(name)[1])
+            m.outputs[at] = with_header(m.outputs[at], name, old.header(name))
 
 
 def ring(m):

@@ -34,7 +34,7 @@ def before_destruction(m):
         next(
             n
             for n, r in enumerate(m.outputs)
-            if r.value == b"3" and r.header("destination")[1] == b"@n1"
+            if r.value == b"3" and r.header("destination") == b"@n1"
         ),
     )
     at = event_at(m, "undelivered")
@@ -66,8 +66,8 @@ def end_at_message(m):
     edit_event(
         '"timestamp"',
         **{
-            "timestamp": int(record.header("timestamp")[1]),
-            "from": record.header("from")[1].decode(),
+            "timestamp": int(record.header("timestamp")),
+            "from": record.header("from").decode(),
         },
     )(m)
 
