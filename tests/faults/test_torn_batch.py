@@ -14,7 +14,7 @@ from tests.faults import torn
 from tests.faults.channels import judge, prepare, some_messages, value_of
 from tests.faults.disks import small_disk
 from tests.faults.everything import LONG, SHORT, Everything, ends_everywhere
-from tests.kafka_helpers import Record, produce
+from tests.kafka_helpers import Record, produce, until
 from tests.processes import children, command_line, python_daemons, python_workers
 from tests.service_helpers import Service, WarmService, run_once, status
 
@@ -126,7 +126,7 @@ def test_kill_9_of_python_workers_under_load(broker, tmp_path, topic_prefix):
             sent += len(batch)
             for _ in range(KILLS_A_TURN):
                 time.sleep(rng.uniform(0, 2))
-                workers = python_workers(service.process.pid)
+                workers = until(lambda: python_workers(service.process.pid), "workers")
                 for worker in rng.sample(workers, min(2, len(workers))):
                     with suppress(ProcessLookupError):
                         os.kill(worker, signal.SIGKILL)
