@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Known: TypeAlias = "AvroSchema | ProtobufSchema"
 FRAME_BYTES = 5
 VALUE_BYTES_MAX, TEXT_BYTES_MAX, DEPTH_MAX = 16 * 2**20, 10_000, 512
-STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 Said: TypeAlias = tuple[bool, bytes | None]
 """Whether something is there, and its text; None: it cannot be read."""
