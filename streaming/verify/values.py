@@ -63,7 +63,7 @@ def _asked(registry: Registry, number: int) -> Known | None:
 
         compiled = protobuf_files.compiled(answer["schema"], texts)
         return ProtobufSchema(protobuf_values.file_of(compiled))
-    except (TooMuch, Unreadable, KeyError, TypeError, ValueError):
+    except (TooMuch, Unreadable, KeyError, TypeError, ValueError, OverflowError):
         return None
 
 
@@ -100,7 +100,7 @@ def in_frame(value: bytes | None, field: ValueField, registered: Registered) -> 
         from streaming.verify.protobuf import read  # noqa: PLC0415  (an extra)
 
         return scalar(read(value, schema, field.steps))
-    except (Unreadable, KeyError):
+    except (Unreadable, KeyError, TypeError):  # of a schema that is none, such as a size in words
         return UNREADABLE
 
 
