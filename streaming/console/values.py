@@ -53,12 +53,14 @@ def place_in(text: str) -> Place:
     """Read topic/partition@offset. ValueError where it is none."""
     topic, _, rest = text.strip().rpartition("/")
     partition, _, offset = rest.partition("@")
-    is_one = topic and all(
-        each.isascii() and each.isdecimal() and len(each) < 20 for each in (partition, offset)
-    )
-    if not is_one:
+    if not (topic and is_number(partition) and is_number(offset)):
         raise ValueError(f"{text[:100]!r} is not a place; write topic/partition@offset")
     return topic, int(partition), int(offset)
+
+
+def is_number(text: str) -> bool:
+    """Return whether an address or a form has a number of at most 19 digits here."""
+    return text.isascii() and text.isdecimal() and len(text) < 20
 
 
 def key_shown(key: bytes | None) -> str:
