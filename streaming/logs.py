@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import sys
@@ -16,7 +15,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import IO, Any
 
-from streaming.terminal import printable
+from streaming.terminal import printable, printable_json
 
 
 class LogFormat(Enum):
@@ -137,7 +136,7 @@ class _Formatter(logging.Formatter):
 def _line(level: str, event: str, message: str, fields: dict[str, Any]) -> str:
     at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     first = {"at": at, "level": level, "event": event, "message": message}
-    return json.dumps({**first, **fields}, ensure_ascii=False)
+    return printable_json({**first, **fields})
 
 
 def _write(level: str, event: str, message: str, fields: dict[str, Any]) -> None:

@@ -2,8 +2,9 @@ r"""Texts as terminals may show them: nothing in them moves the cursor or change
 
 from __future__ import annotations
 
+import json
 import os
-from typing import Literal
+from typing import Any, Literal
 
 SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
@@ -23,6 +24,14 @@ def escape(character: str) -> str:
     if code < 128:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 2**16 else f"\\U{code:08x}"
+
+
+def printable_json(value: Any) -> str:
+    r"""Return a value as JSON, with escapes, as ``\u009b``, for what cannot be printed."""
+    text = json.dumps(value, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
 def color_system() -> Literal["auto"] | None:

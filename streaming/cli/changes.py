@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 from streaming.cli.asking import ConfigFile, JsonOption, PipelineOption, load_pipeline
 from streaming.cli.questions import Question, spread
 from streaming.cli.verbs import Verbs
-from streaming.terminal import printable
+from streaming.terminal import printable, printable_json
 
 group = typer.Typer(
     cls=Verbs, help="Change the groups of a running pipeline.", no_args_is_help=True
@@ -175,8 +174,8 @@ def _names(members: list[str]) -> list[str]:
 
 def _show(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(rows, ensure_ascii=False))
+        print(printable_json(rows))
         return
     for row in rows:
         cells = [", ".join(cell) if isinstance(cell, list) else str(cell) for cell in row.values()]
-        print(printable("  ".join(cells)))
+        print(printable("  ".join(cells), kept=""))

@@ -9,7 +9,7 @@ from typing import Any
 from streaming.arrow.key_text import key_to_json
 from streaming.config import Config
 from streaming.console.effects import GroupCommand
-from streaming.console.values import decoded_key, place_in
+from streaming.console.values import decoded_key, is_number, place_in
 from streaming.disciplines.channels.commands import read_request
 from streaming.errors import ConfigError
 from streaming.kafka.asking import ask
@@ -41,8 +41,8 @@ def channel_command(
         command["channel"] = key_to_json(decoded_key(form["channel"]))
     label = form.get("label", "").strip()
     if label and op != "reset":
-        is_number = config.pipelines[name].labels.kind != "custom" and label.isdecimal()
-        command["to" if op == "skip" else "label"] = int(label) if is_number else label
+        as_number = config.pipelines[name].labels.kind != "custom" and is_number(label)
+        command["to" if op == "skip" else "label"] = int(label) if as_number else label
     if form.get("dry_run"):
         command["dry_run"] = True
     request = read_request(json.dumps(command).encode())
@@ -62,7 +62,7 @@ def read_group_command(form: Mapping[str, str]) -> GroupCommand:
     if op in ("join", "leave") and len(members) != 1:
         raise ConfigError(f"{op} takes one member.", "Nothing was sent.", "Name one.")
     version = form.get("if_version", "")
-    return GroupCommand(op, group, members, int(version) if version.isdecimal() else None)
+    return GroupCommand(op, group, members, int(version) if is_number(version) else None)
 
 
 def group_command(config: Config, name: str, form: Mapping[str, str], user: str) -> dict[str, Any]:

@@ -208,7 +208,7 @@ def _scope(request: Request) -> streams.Scope:
         raise HTTPException(400, f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
     until = {(topic, partition): offset for topic, partition, offset in places}
     version, _, number = request.query_params.get("below", "").partition(".")
-    is_below = version.isdecimal() and number.isdecimal()
+    is_below = values.is_number(version) and values.is_number(number)
     return streams.Scope(
         _seconds(request), until, (int(version), int(number)) if is_below else None
     )

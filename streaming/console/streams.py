@@ -8,7 +8,7 @@ from typing import Any
 
 from streaming.arrow.key_text import escaped
 from streaming.config import Config
-from streaming.console.values import channel_of, encoded_key, link
+from streaming.console.values import channel_of, cut, encoded_key, link
 from streaming.console.views import looked, reject_of
 from streaming.console.waits import waiting_one
 from streaming.disciplines.channels.sql import header_name
@@ -98,8 +98,8 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
     above = [
         lanes.Arrival(
             each.place_text,
-            label_of(each),
-            each.text("epoch"),
+            cut(label_of(each)),
+            cut(each.text("epoch")),
             0,
             became,
             reasons.get(each.place_text, ""),
@@ -107,7 +107,7 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
         )
         for each, became in zip(arrivals, fates, strict=True)
     ]
-    labels = [label_of(each) for each in out]
+    labels = [cut(label_of(each)) for each in out]
     return {
         "key": escaped(key),
         "code": encoded_key(key),
@@ -239,7 +239,7 @@ def _matched(
     above = [
         lanes.Arrival(
             each.place_text,
-            text,
+            cut(text),
             "",
             0,
             "delivered" if row in delivered else "unknown",

@@ -15,7 +15,11 @@ from streaming.kafka.newest import Found
 from streaming.places import Place
 
 PAYLOAD_BYTES_MAX = 4_096
+INDENTED_MAX = 4 * PAYLOAD_BYTES_MAX
+"""The most characters of indented JSON: what nests deep has most of them before its lines."""
 KEY_SHOWN_MAX = 80
+HEADERS_MAX = 100
+"""Headers of a record that its page shows."""
 
 
 def encoded_key(key: bytes | str) -> str:
@@ -49,12 +53,14 @@ def place_in(text: str) -> Place:
     """Read topic/partition@offset. ValueError where it is none."""
     topic, _, rest = text.strip().rpartition("/")
     partition, _, offset = rest.partition("@")
-    is_one = topic and all(
-        each.isascii() and each.isdecimal() and len(each) < 20 for each in (partition, offset)
-    )
-    if not is_one:
+    if not (topic and is_number(partition) and is_number(offset)):
         raise ValueError(f"{text[:100]!r} is not a place; write topic/partition@offset")
     return topic, int(partition), int(offset)
+
+
+def is_number(text: str) -> bool:
+    """Return whether an address or a form has a number of at most 19 digits here."""
+    return text.isascii() and text.isdecimal() and len(text) < 20
 
 
 def key_shown(key: bytes | None) -> str:
@@ -74,7 +80,9 @@ def payload(data: bytes | None) -> dict[str, str]:
     part = data[:PAYLOAD_BYTES_MAX]
     try:
         if len(data) <= PAYLOAD_BYTES_MAX and data.lstrip()[:1] in {b"{", b"["}:
-            return {"kind": "JSON" + more, "text": msgspec.json.format(data, indent=2).decode()}
+            indented = msgspec.json.format(data, indent=2).decode()
+            if len(indented) <= INDENTED_MAX:
+                return {"kind": "JSON" + more, "text": indented}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
@@ -86,9 +94,14 @@ def payload(data: bytes | None) -> dict[str, str]:
     return {"kind": "bytes" + more, "text": part.hex(" ", 2)}
 
 
-def headers(record: Found) -> Sequence[tuple[str, dict[str, str]]]:
-    """Return a record's headers for people."""
-    return [(name, payload(value)) for name, value in record.headers]
+def headers(record: Found, most: int = HEADERS_MAX) -> Sequence[tuple[str, dict[str, str]]]:
+    """Return a record's first headers for people."""
+    return [(cut(name), payload(value)) for name, value in record.headers[:most]]
+
+
+def cut(text: str) -> str:
+    """Return the beginning of a text that stands beside others."""
+    return text if len(text) <= KEY_SHOWN_MAX else text[: KEY_SHOWN_MAX - 1] + "…"
 
 
 def when(timestamp_ms: int) -> str:

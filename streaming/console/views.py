@@ -13,7 +13,7 @@ from streaming.arrow.output import PLACE
 from streaming.config import Config
 from streaming.console.history import FINE, Pipeline, Recorder, age_seconds, latency
 from streaming.console.prometheus import Prometheus
-from streaming.console.values import channel_of
+from streaming.console.values import channel_of, is_number
 from streaming.console.waits import oldest_wait
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.channels.sql import header_name
@@ -31,7 +31,7 @@ COMMAND_EVENTS = ("command-done", "command-refused")
 
 def back_of(text: str) -> int:
     """Return how many seconds back somebody asked for; ten minutes where they asked for none."""
-    return int(text) if text.isdecimal() and int(text[:9]) in BACK else FINE
+    return int(text) if is_number(text) and int(text) in BACK else FINE
 
 
 def overview(recorder: Recorder, prometheus: Prometheus | None, back: int) -> list[dict[str, Any]]:

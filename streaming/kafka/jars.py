@@ -15,6 +15,7 @@ import importlib.util
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -133,16 +134,26 @@ def cache_root(wanted: str = "") -> Path:
     roots.append(Path(tempfile.gettempdir(), f"spark-sequencer-{os.getuid()}"))
     for root in roots:
         with contextlib.suppress(OSError):
-            if (root / wanted).is_dir() and root.stat().st_uid in (0, os.getuid()):
+            if (root / wanted).is_dir() and _is_safe(root, 0, os.getuid()):
                 return root
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if os.access(root, os.W_OK) and root.stat().st_uid == os.getuid():
+            if os.access(root, os.W_OK) and _is_safe(root, os.getuid()):
                 return root
     raise ConfigError(
         f"None of {', '.join(map(str, roots))} can be written to.",
         "Nothing was started.",
         "Set XDG_CACHE_HOME to a folder of yours, or SEQUENCER_JARS to one that has the jars.",
     )
+
+
+def _is_safe(root: Path, *owners: int) -> bool:
+    """Return whether only these users can put something into a folder, or lead its name elsewhere.
+
+    Java runs what lies there, and anyone may have made a link of this name for temporary files.
+    """
+    link, folder = root.lstat(), root.stat()
+    is_theirs = link.st_uid in owners and folder.st_uid in owners
+    return is_theirs and not folder.st_mode & stat.S_IWOTH
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from streaming.errors import RegistryUnavailable, SchemasNeeded
 from streaming.logs import say
-from streaming.values.framing import BadSchema
+from streaming.values.framing import WHY_CHARACTERS_MAX, BadSchema
 from streaming.values.schemas import KNOWN, UNKNOWN, Schema, Schemas, ids_needed, is_usable
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ Found = TypeVar("Found")
 PAUSE_SECONDS = (0.2, 0.5, 1, 2, 5)
 KEPT_MAX, KEPT_CHARACTERS_MAX = 1_000, 2**20
 """Schemas that are kept from batch to batch, and how long they are, packed, together."""
+KIND_CHARACTERS_MAX = 20
 
 
 class StopRequested(Exception):  # noqa: N818  (no fault: the way to end a query between batches)
@@ -140,11 +141,11 @@ def fetched(registry: Registry, number: int) -> Schema | None:
         answer = registry.schema(number)
         if answer is None:
             return None
-        kind = str(answer.get("schemaType") or "AVRO").upper()
+        kind = str(answer.get("schemaType") or "AVRO").upper()[:KIND_CHARACTERS_MAX]
         return _usable(registry, kind, answer)
     except (BadSchema, TooMuch) as error:
-        return Schema(kind, unusable=str(error))
-    except (KeyError, TypeError, ValueError):
+        return Schema(kind, unusable=str(error)[:WHY_CHARACTERS_MAX])
+    except (KeyError, TypeError, ValueError, OverflowError):
         return Schema(kind, unusable="its references are none")
 
 

@@ -28,8 +28,9 @@ from streaming.values.texts import Texts
 from streaming.values.varints import long_at
 
 AVRO = "AVRO"
-DEPTH_MAX = 100
-"""So deep may records lie in records before the field."""
+DEPTH_MAX = 300
+"""So deep may records, arrays, maps and unions lie in one another before the field. Each of them
+takes two calls at most, and Python's stack has room for a thousand."""
 READERS_MAX = 1_000
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "string", "bytes")
 RECORDS = ("record", "error")
@@ -110,7 +111,7 @@ SKIPS: dict[str, Skip] = {
     "float": _fixed(4),
     "double": _fixed(8),
 }
-NOT_SCHEMA = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
+NOT_SCHEMA = (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError)
 
 
 def _entry(of_value: Skip) -> Skip:
@@ -121,6 +122,8 @@ def _blocks(item: Skip) -> Skip:
     """Return what skips an array's or a map's blocks; one that states its size is skipped whole."""
 
     def skip(value: bytes, offset: int, depth: int) -> int:
+        if depth >= DEPTH_MAX:
+            raise Malformed
         while True:
             count, offset = long_at(value, offset)
             if not count:
@@ -130,7 +133,19 @@ def _blocks(item: Skip) -> Skip:
                 offset = _behind(value, offset, size)
             elif item is not _nothing:
                 for _ in range(count):
-                    offset = item(value, offset, depth)
+                    offset = item(value, offset, depth + 1)
+
+    return skip
+
+
+def _union(branches: list[Skip]) -> Skip:
+    choose = _one_of(branches)
+
+    def skip(value: bytes, offset: int, depth: int) -> int:
+        if depth >= DEPTH_MAX:
+            raise Malformed
+        passed: int = choose(value, offset, depth + 1)
+        return passed
 
     return skip
 
@@ -150,11 +165,13 @@ class Compiler:
     """Makes functions of one schema.
 
     ``names``: its named types, each with the namespace in which names within it stand. ``skips``:
-    what was made of them, None where it is being made. ``empty``: whether they take no byte.
+    what was made of them, None where it is being made; ``reads``: and of their fields, by name and
+    further steps. ``empty``: whether they take no byte.
     """
 
     names: dict[str, tuple[Any, str]] = field(default_factory=dict)
     skips: dict[str, Skip | None] = field(default_factory=dict)
+    reads: dict[tuple[str, Steps], Read] = field(default_factory=dict)
     empty: dict[str, bool] = field(default_factory=dict)
 
     def declare(self, schema: Any, space: str) -> None:
@@ -216,7 +233,7 @@ class Compiler:
         if self.takes_nothing(schema, space):
             return _nothing
         parts: dict[str, Callable[[], Skip]] = {
-            "union": lambda: _one_of([self.skip(each, inner) for each in definition]),
+            "union": lambda: _union([self.skip(each, inner) for each in definition]),
             "array": lambda: _blocks(self.skip(definition["items"], inner)),
             "map": lambda: _blocks(_entry(self.skip(definition["values"], inner))),
             "record": lambda: self._skip_record(definition, inner),
@@ -251,7 +268,15 @@ class Compiler:
             return _absent
         if not steps:
             return _scalar(kind, definition)
-        names = [each["name"] for each in definition["fields"]] if kind == "record" else []
+        if kind != "record":
+            return _absent
+        asked = _full(definition["name"], inner), steps
+        if asked not in self.reads:
+            self.reads[asked] = self._read_field(definition, inner, steps)
+        return self.reads[asked]
+
+    def _read_field(self, definition: Any, inner: str, steps: Steps) -> Read:
+        names = [each["name"] for each in definition["fields"]]
         if steps[0] not in names:
             return _absent
         number = names.index(steps[0])

@@ -17,12 +17,15 @@ import pyarrow.compute as pc
 
 from streaming.arrow.columns import Bools, Int64s
 from streaming.arrow.pieces import ends_and_bytes
+from streaming.terminal import printable
 from streaming.values.schemas import Schemas
 from streaming.values.texts import TOO_LARGE, VALUE_BYTES_MAX, Texts, no_scalar, shortened
 
 FRAME_BYTES = 5
 ID_MAX = 2**31 - 1
 """Registries count with 32 bits and a sign."""
+WHY_CHARACTERS_MAX = 200
+"""Of the reason why a schema cannot be used: it may quote the schema, and each reject has it."""
 
 UNFRAMED = "the value does not begin with a schema's id"
 
@@ -82,7 +85,8 @@ def read_framed(
         try:
             read = reader_of(schemas.known[number])
         except BadSchema as error:
-            faults |= dict.fromkeys(where, f"schema {number} cannot be used: {error}")
+            why = printable(str(error)[:WHY_CHARACTERS_MAX], kept="")
+            faults |= dict.fromkeys(where, f"schema {number} cannot be used: {why}")
             continue
         for row in where:
             try:

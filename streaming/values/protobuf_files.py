@@ -10,9 +10,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from streaming.values.framing import BadSchema
+from streaming.values.framing import WHY_CHARACTERS_MAX, BadSchema
 from streaming.values.known_files import KNOWN_FILES
-from streaming.values.protobuf_values import PROTOBUF, WHY_CHARACTERS_MAX, file_of
+from streaming.values.protobuf_values import PROTOBUF, file_of
 from streaming.values.schemas import Schema
 
 PROTOC_SECONDS_MAX = 60

@@ -20,7 +20,14 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from streaming.settings.fields import Steps
-from streaming.values.framing import FRAME_BYTES, BadSchema, Malformed, NoScalar, read_framed
+from streaming.values.framing import (
+    FRAME_BYTES,
+    WHY_CHARACTERS_MAX,
+    BadSchema,
+    Malformed,
+    NoScalar,
+    read_framed,
+)
 from streaming.values.schemas import Schema, Schemas
 from streaming.values.texts import Texts
 from streaming.values.varints import long_at
@@ -28,7 +35,6 @@ from streaming.values.varints import long_at
 PROTOBUF = "PROTOBUF"
 READERS_MAX = 1_000
 NESTED_MAX = 32
-WHY_CHARACTERS_MAX = 200
 
 Get: TypeAlias = Callable[[Any], bytes | None]
 WHOLE = frozenset(

@@ -11,9 +11,10 @@ from typing import Any
 
 from streaming.settings.fields import Steps
 
-DEPTH_MAX = 100
+DEPTH_MAX = 300
 PRIMITIVES = {"null", "boolean", "int", "long", "float", "double", "string", "bytes"}
 ITEMS = {"array": "items", "map": "values"}
+CONTAINERS = {"record", "union", *ITEMS}
 
 
 class Unreadable(Exception):  # noqa: N818  (what was found)
@@ -125,15 +126,15 @@ class Cursor:
         kind = part["type"]
         if self.schema.is_empty(part):
             return
+        if depth >= DEPTH_MAX and kind in CONTAINERS:
+            raise Unreadable
         if kind == "record":
-            if depth >= DEPTH_MAX:
-                raise Unreadable
             for _, each in part["fields"]:
                 self.pass_over(each, depth + 1)
         elif kind in ("array", "map"):
-            self.pass_over_items(part["items"], depth, keys=kind == "map")
+            self.pass_over_items(part["items"], depth + 1, keys=kind == "map")
         elif kind == "union":
-            self.pass_over(self.branch(part["branches"]), depth)
+            self.pass_over(self.branch(part["branches"]), depth + 1)
         else:
             self.pass_over_primitive(part, kind)
 

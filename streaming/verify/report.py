@@ -43,5 +43,5 @@ def report_on(
             known = verdict.anomalies.get(name)
             print(f"  {name}: {count:,}" + (f" (Elle, Jepsen: {known})" if known else ""))
             for witness in verdict.smallest(name, WITNESSES_SHOWN):
-                print(f"    {printable(witness)}")
+                print(f"    {printable(witness, kept='')}")
     return all(verdict.good for verdict in verdicts)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Known: TypeAlias = "AvroSchema | ProtobufSchema"
 FRAME_BYTES = 5
 VALUE_BYTES_MAX, TEXT_BYTES_MAX, DEPTH_MAX = 16 * 2**20, 10_000, 512
-STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 Said: TypeAlias = tuple[bool, bytes | None]
 """Whether something is there, and its text; None: it cannot be read."""
@@ -63,7 +63,7 @@ def _asked(registry: Registry, number: int) -> Known | None:
 
         compiled = protobuf_files.compiled(answer["schema"], texts)
         return ProtobufSchema(protobuf_values.file_of(compiled))
-    except (TooMuch, Unreadable, KeyError, TypeError, ValueError):
+    except (TooMuch, Unreadable, KeyError, TypeError, ValueError, OverflowError):
         return None
 
 
@@ -102,7 +102,7 @@ def in_frame(value: bytes | None, field: ValueField, registered: Registered) -> 
         from streaming.verify.protobuf import read  # noqa: PLC0415  (an extra)
 
         return scalar(read(value, schema, field.steps))
-    except (Unreadable, KeyError):
+    except (Unreadable, KeyError, TypeError):  # of a schema that is none, such as a size in words
         return UNREADABLE
 
 

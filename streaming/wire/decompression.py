@@ -3,6 +3,10 @@
 Each codec trusts a size: LZ4 the content size in a frame's head, Snappy the number at a block's
 begin, and all expand as far as the bytes say. So claimed sizes are compared with what the codec can
 reach, and nothing grows beyond a limit.
+
+What a broker accepts has to be readable, or a sender could stop those who read. Brokers use Java's
+readers: they look neither at the size nor at the checksum of an LZ4 frame's content, and ignore
+what follows a gzip stream, or is too short for another block of Snappy.
 """
 
 from __future__ import annotations
@@ -30,9 +34,9 @@ LZ4_RATIO_MAX, SNAPPY_RATIO_MAX = 255, 64
 """The largest ratio of decompressed to compressed bytes (Snappy: a copy of 3 gives 64)."""
 LZ4_HEAD = struct.Struct("<IBBQ")
 """Magic number, flags, block size; the content's size where the flags say so."""
-LZ4_HAS_SIZE = 0x08
+LZ4_HAS_SIZE, LZ4_HAS_CHECKSUM = 0x08, 0x04
 LZ4_DESCRIPTOR = slice(4, 6)
-SNAPPY_HEAD, SNAPPY_HEAD_SIZE = b"\x82SNAPPY\0", 16
+SNAPPY_HEAD, SNAPPY_HEAD_SIZE, SNAPPY_SIZE_BYTES = b"\x82SNAPPY\0", 16, 4
 SNAPPY_VARINT_BYTES_MAX = 5
 
 
@@ -70,22 +74,31 @@ def _require(size: int, bytes_max: int) -> None:
 
 
 def _gzip(body: memoryview) -> Iterator[bytes]:
-    """Decompress members, one behind the other.
+    """Decompress members, one behind the other; behind the first, what is no member ends it.
 
     With Python's zlib: Arrow's decoder leaks 35 KB for each damaged body.
     """
-    member, rest, at = zlib.decompressobj(GZIP_WINDOW), b"", 0
+    member, rest, at, may_end = zlib.decompressobj(GZIP_WINDOW), b"", 0, False
     while rest or at < len(body):
         if not rest:
             rest = bytes(body[at : at + PIECE_BYTES])
             at += len(rest)
         if member.eof:
-            member = zlib.decompressobj(GZIP_WINDOW)
-        yield member.decompress(rest, PIECE_BYTES)
+            member, may_end = zlib.decompressobj(GZIP_WINDOW), True
+        try:
+            piece = member.decompress(rest, PIECE_BYTES)
+        except zlib.error:
+            if may_end:
+                return
+            raise
+        may_end = may_end and not piece
+        yield piece
         rest = member.unused_data or member.unconsumed_tail
     while not member.eof:
         piece = member.decompress(b"", PIECE_BYTES)
         if not piece:
+            if may_end:
+                return
             raise ValueError("the stream has no end")
         yield piece
 
@@ -132,6 +145,16 @@ def _require_zstd(body: memoryview, bytes_max: int) -> None:
 
 
 def _lz4(body: memoryview, bytes_max: int) -> bytes:
+    """Decompress a frame, whatever its head and its end say of its content."""
+    try:
+        return _lz4_frame(body, bytes_max)
+    except (RuntimeError, ValueError):
+        if len(body) < LZ4_HEAD.size or not body[4] & (LZ4_HAS_SIZE | LZ4_HAS_CHECKSUM):
+            raise
+        return _lz4_frame(_without_checks(body), bytes_max)
+
+
+def _lz4_frame(body: memoryview, bytes_max: int) -> bytes:
     """Decompress a frame at once if it cannot be too large, else piece by piece."""
     if len(body) >= LZ4_HEAD.size:
         _, flags, _, size = LZ4_HEAD.unpack_from(body)
@@ -153,6 +176,15 @@ def _lz4_pieces(body: memoryview) -> Iterator[bytes]:
         piece = b"" if frame.eof else frame.decompress(b"", LZ4_PIECE_BYTES)
     if not frame.eof:
         raise ValueError("the frame has no end")
+
+
+def _without_checks(body: memoryview) -> memoryview:
+    """Return an LZ4 frame whose head names neither the size nor a checksum of the content."""
+    flags, block = body[LZ4_DESCRIPTOR]
+    behind = LZ4_DESCRIPTOR.stop + 8 * bool(flags & LZ4_HAS_SIZE)
+    plain = bytes([flags & ~(LZ4_HAS_SIZE | LZ4_HAS_CHECKSUM), block])
+    frame = b"".join([body[: LZ4_DESCRIPTOR.start], plain, body[behind:]])
+    return _with_checksum(memoryview(frame))
 
 
 def _with_checksum(body: memoryview) -> memoryview:
@@ -177,10 +209,13 @@ def _snappy(body: bytes) -> Iterator[bytes]:
     if not body.startswith(SNAPPY_HEAD):
         yield _snappy_block(body)
         return
-    at = SNAPPY_HEAD_SIZE
-    while at < len(body):
+    at = 0
+    while at + SNAPPY_SIZE_BYTES <= len(body):
+        if body.startswith(SNAPPY_HEAD, at):  # also of one frame behind another
+            at += SNAPPY_HEAD_SIZE
+            continue
         (size,) = struct.unpack_from(">i", body, at)
-        at += 4 + size
+        at += SNAPPY_SIZE_BYTES + size
         if size < 0 or at > len(body):
             raise ValueError(f"a block of {size:,} bytes")
         yield _snappy_block(body[at - size : at])

@@ -39,6 +39,8 @@ records are found one by one. Bytes may be hostile."""
 USUAL_BYTES_MAX = 700
 """Records larger than this are so few that finding them one by one is faster than guessing."""
 VARINT_BITS_MAX = 70
+INT_BITS = 32
+INT_MASK = 2**INT_BITS - 1
 NUMBERS_BYTES = 40
 """The most bytes that a size, the attributes and two deltas can take."""
 
@@ -76,7 +78,7 @@ def columns(
     if (at[last] + size[last] != begin + sizes).any():
         raise ValueError("there are more or fewer than their number")
     batch = np.repeat(np.arange(len(records)), records)
-    delta_ms, p = varints(data, at + 1)  # behind the attributes
+    delta_ms, p = varints(data, at + 1, is_long=True)  # behind the attributes
     delta, p = varints(data, p)
     offset = base[batch] + delta
     keep = (offset >= wanted[batch]) & (offset < stop[batch])
@@ -115,9 +117,12 @@ def _in_one(bodies: Sequence[Body]) -> tuple[bytes, Int64s]:
     return b"".join(parts), np.cumsum(sizes) - sizes
 
 
-def varints(data: Bytes, at: Int64s, *, guess: bool = False) -> tuple[Int64s, Int64s]:
+def varints(
+    data: Bytes, at: Int64s, *, guess: bool = False, is_long: bool = False
+) -> tuple[Int64s, Int64s]:
     """Return the zigzag varints at these positions, and the positions behind them.
 
+    They have 32 bits, or 64 (``is_long``): brokers, as Java's clients, drop further ones.
     ``guess``: a position may hold no varint; its number is then arbitrary.
     """
     byte = data[at]
@@ -135,19 +140,22 @@ def varints(data: Bytes, at: Int64s, *, guess: bool = False) -> tuple[Int64s, In
             if guess:
                 break
             raise ValueError("a number without an end")
+    if shift > INT_BITS and not is_long:
+        value &= INT_MASK
     # The sign is the lowest bit; the rest is shifted as unsigned, as all 64 bits may be used.
     half = (value.view(np.uint64) >> np.uint64(1)).view(np.int64)
     return half ^ -(value & 1), at
 
 
 def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return the zigzag varint at a position, and the position behind it."""
+    """Return the zigzag varint of 32 bits at a position, and the position behind it."""
     value = shift = 0
     while shift < VARINT_BITS_MAX:
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
+            value &= INT_MASK
             return (value >> 1) ^ -(value & 1), at
         shift += 7
     raise ValueError("a number without an end")

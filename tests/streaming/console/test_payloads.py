@@ -12,6 +12,8 @@ from tests.service_helpers import channel_topics, write_config
 
 SCRIPT = b"<script>alert(1)</script>"
 DEEP = b"[" * 4_000
+NESTED = b"[" * 900 + b"]" * 900
+"""1.6 MB where it is indented."""
 PAGE_BYTES_MAX = 60_000
 REJECT = ("reason", "topic", "partition", "offset")
 
@@ -31,19 +33,20 @@ def ask(broker, tmp_path_factory):
         Record(b"spoof", b"v", [("label", b"0"), *((f"reject-{each}", b"0") for each in REJECT)]),
         Record(b"7e12", '{"price": 1.10, "town": "שלום", "price": 1e999}'.encode(), []),
         Record(b"", b"1.10", []),
+        Record(b"nested", NESTED, [("label", NESTED * 100), *[("n" * 500, NESTED)] * 300]),
     ]
     produce(broker.bootstrap, topics["input"], sent)
     with serving(config, Access()) as port:
         yield topics["input"], Asking(port)
 
 
-def page_of(ask, offset):
+def page_of(ask, offset, bytes_max=PAGE_BYTES_MAX):
     """Return the page of a record, which the browser may not take for anything but text."""
     topic, asking = ask
     code, page = asking(f"/p/p/record/{values.encoded_key(f'{topic}/0@{offset}')}")
     assert code == 200
     assert "<script>alert" not in page
-    assert len(page) < PAGE_BYTES_MAX
+    assert len(page) < bytes_max
     assert "script-src 'self'" in asking.answer.headers["content-security-policy"]
     assert asking.answer.headers["x-content-type-options"] == "nosniff"
     return page
@@ -96,6 +99,16 @@ def test_a_key_of_the_list_is_found_by_what_is_shown(ask, key):
 def test_the_list_of_them_is_small(ask):
     topic, asking = ask
     code, page = asking(f"/p/p/records?topic={topic}")
-    assert (code, "7 records" in page) == (200, True)
+    assert (code, "8 records" in page) == (200, True)
     assert "<script>alert" not in page
+    assert len(page) < PAGE_BYTES_MAX
+
+
+def test_many_headers_of_nested_json_are_cut(ask):
+    assert "and 201 headers more" in page_of(ask, 7, 5 * PAGE_BYTES_MAX)
+
+
+def test_long_labels_are_cut_in_lanes(ask):
+    code, page = ask[1](f"/p/p/channel/{values.encoded_key(b'nested')}")
+    assert (code, "[[…" in page) == (200, True)
     assert len(page) < PAGE_BYTES_MAX

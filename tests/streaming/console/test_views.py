@@ -3,10 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
+from starlette.requests import Request
 
 from streaming.config import parse_config
-from streaming.console import values, views
+from streaming.console import actions, values, views
 from streaming.console.app import _own_page
+from streaming.console.pages import _scope
 from streaming.kafka.newest import Found, Search
 
 
@@ -37,6 +39,18 @@ def test_a_login_leads_to_our_own_pages_only(then, page):
 
 def test_how_far_back():
     assert [views.back_of(each) for each in ("3600", "1", "x", "", "9" * 99)] == [3600, *[600] * 4]
+
+
+@pytest.mark.parametrize("digits", [400, 5_000])
+def test_numbers_of_many_digits_are_none(digits):
+    """Python refuses to read those of more than 4,300; others are no time, no version, no label."""
+    many = "000000060" + "9" * digits
+    assert views.back_of(many) == 600
+    assert (
+        _scope(Request({"type": "http", "query_string": f"below={many}.1".encode()})).below is None
+    )
+    form = {"op": "set", "group": "G", "members": "a", "if_version": many}
+    assert actions.read_group_command(form).if_version is None
 
 
 FOUND = [

@@ -150,6 +150,37 @@ def test_without_a_home_that_can_be_written_to(tmp_path, fake_java, monkeypatch,
     assert found[0].is_relative_to(tmp_path / f"spark-sequencer-{os.getuid()}")
 
 
+@pytest.mark.parametrize("wanted", ["", "jars"])
+def test_a_folder_that_others_can_write_to(tmp_path, cache, monkeypatch, wanted):
+    """Another user's link leads there: whoever runs what lies in it runs what that user likes."""
+    anyones = tmp_path / "anyone's"
+    (anyones / "jars").mkdir(parents=True)
+    anyones.chmod(0o1777)
+    own = tmp_path / "tmp" / f"spark-sequencer-{os.getuid()}"
+    own.parent.mkdir()
+    own.symlink_to(anyones)
+    monkeypatch.setattr(jars.tempfile, "tempdir", str(own.parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    with pytest.raises(ConfigError, match=f"None of .*{own} can be written to"):
+        jars.cache_root(wanted)
+    anyones.chmod(0o700)
+    assert jars.cache_root(wanted) == own
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
+    assert jars.cache_root() == cache
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes links of other users")
+def test_a_link_of_another_user(tmp_path, cache, monkeypatch):
+    """Where it leads is that user's choice, also after we looked."""
+    monkeypatch.setattr(jars.tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "mine" / "jars").mkdir(parents=True)
+    cache.parent.mkdir()
+    cache.symlink_to(tmp_path / "mine")
+    assert jars.cache_root("jars") == cache
+    os.lchown(cache, 12_345, 12_345)
+    assert jars.cache_root("jars") == tmp_path / f"spark-sequencer-{os.getuid()}"
+
+
 def test_ivy_settings_are_honoured(tmp_path, cache, monkeypatch):
     """Ivy itself, with a resolver of files alone: each jar is named, so nothing else is needed."""
     monkeypatch.delenv("XDG_CACHE_HOME")

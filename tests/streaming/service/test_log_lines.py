@@ -1,7 +1,9 @@
 """Lines of the log about commands and about who waits."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
+from streaming import logs
 from streaming.arrow import output
 from streaming.service.log_lines import say_commands, say_waiting
 
@@ -42,6 +44,20 @@ def test_what_comes_from_outside_stays_on_its_line(capsys):
     (line,) = said(capsys)
     assert r"by x\n2026 error\x1b[31m, why yyy" in line
     assert len(line) < 350
+
+
+def test_json_has_nothing_that_moves_a_cursor_or_ends_a_line(capsys):
+    """Neither a terminal's control characters beyond ASCII, nor what others take for a line's end."""
+    logs.use(logs.LogFormat.JSON)
+    try:
+        say_commands("t", [answer(op="skip", why="\x9b2J\x7f\x85\u2028\u202e שלום", by="\ud800")])
+    finally:
+        logs.use(logs.LogFormat.TEXT)
+    line = capsys.readouterr().err.removesuffix("\n")
+    assert line.isprintable()
+    assert "שלום" in line
+    told = json.loads(line)["answer"]
+    assert (told["why"], told["by"]) == ("\x9b2J\x7f\x85\u2028\u202e שלום", "\ud800")
 
 
 def waiting(seconds, channel="K"):

@@ -160,6 +160,12 @@ def test_what_cannot_be_used_is_kept_as_such(registry, monkeypatch):
     asked = Registry(registry.url, {})
     assert fetched(asked, odd).unusable == "it is not a schema of Avro"
     assert fetched(asked, other) == Schema("JSON")
+    long = registry.register("long", json.dumps("x" * 10_000), schemaType="x" * 10_000)
+    assert len(fetched(asked, long).kind) < 100
+    assert len(fetched(asked, registry.register("long", json.dumps("x" * 900))).unusable) < 300
+    refers = [{"name": "X", "subject": "x", "version": float("inf")}]
+    endless = registry.register("endless", {"type": "int"}, references=refers)
+    assert fetched(asked, endless).unusable == "its references are none"
     assert fetched(asked, large).unusable == registries.TOO_LARGE
     assert fetched(asked, 99) is None
 

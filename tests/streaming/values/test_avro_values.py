@@ -158,11 +158,40 @@ def test_a_value_is_read_as_deep_as_the_limit():
     nested = {"type": "record", "name": "T", "fields": [{"name": "tree", "type": TREE}, {"name": "seq", "type": "int"}]}  # fmt: skip
     values = [
         b"\0\0\0\0\7" + b"\2" * (depth - 1) + b"\0" + b"\4"
-        for depth in (DEPTH_MAX - 1, DEPTH_MAX, DEPTH_MAX * 1000)
+        for depth in (DEPTH_MAX // 2 - 1, DEPTH_MAX // 2, DEPTH_MAX * 1000)
     ]
     found = read(values, "seq", known({7: nested}))
-    assert found == judged(values, "seq", {7: nested})
-    assert (found[0], found[-1]) == ((True, b"2"), (True, None))
+    assert found == judged(values, "seq", {7: nested}) == [(True, b"2"), (True, None), (True, None)]
+
+
+@pytest.mark.parametrize("kind", [{"type": "array"}, {"type": "map"}])
+def test_arrays_and_maps_nest_as_deep_as_the_limit(kind):
+    """Of a schema in which few records nest: beyond Python's stack a task would fail again and again."""
+    inner, levels = "Deep", 12
+    for _ in range(levels):
+        inner = {**kind, "items": inner, "values": inner}
+    fields = [{"name": "a", "type": {"type": "record", "name": "Deep", "fields": [{"name": "d", "type": inner}]}}, {"name": "seq", "type": "int"}]  # fmt: skip
+    schema = {"type": "record", "name": "T", "fields": fields}
+    one = b"\2" + b"\0" * (kind["type"] == "map")
+    rounds = (1, (DEPTH_MAX - 2) // (levels + 1), (DEPTH_MAX - 2) // (levels + 1) + 1, 90)
+    values = []
+    for each in rounds:
+        nested = b"\0"
+        for _ in range(each):
+            nested = one * levels + nested + b"\0" * levels
+        values.append(b"\0\0\0\0\7" + nested + b"\4")
+    found = read(values, "seq", known({7: schema}))
+    assert found == judged(values, "seq", {7: schema})
+    assert found == [(True, b"2"), (True, b"2"), (True, None), (True, None)]
+
+
+def test_a_schema_s_unions_are_read_once():
+    """A field below a union of a thousand records, whose field is that union again: else 10^18."""
+    fields = [{"name": "a", "type": ["null", *["Wide"] * 1_000]}, {"name": "seq", "type": "int"}]
+    wide = {"type": "record", "name": "Wide", "fields": fields}
+    values = [b"\0\0\0\0\7" + b"\2" * 6 + b"\0\4"]
+    path = "a.a.a.a.a.a.seq"
+    assert read(values, path, known({7: wide})) == judged(values, path, {7: wide}) == [(True, b"2")]
 
 
 @pytest.mark.parametrize(
@@ -226,3 +255,27 @@ def test_another_kind_of_schema_and_one_that_cannot_be_used():
         0: "schema 7 cannot be used: it is of JSON, not of AVRO",
         1: "schema 8 cannot be used: it is odd",
     }
+
+
+@pytest.mark.parametrize("name", ["\ud800", "x" * 1_000_000, "\x1b[2J\n"])
+def test_what_is_said_of_a_schema_can_be_a_header(name):
+    """Each reject says it; a schema may have any text."""
+    with pytest.raises(BadSchema, match="it does not define") as found:
+        require_avro(Schema("AVRO", json.dumps(name)))
+    schemas = Schemas({7: Schema("AVRO", unusable=str(found.value)).packed()})
+    texts = read_avro(pa.array([b"\0\0\0\0\7"], pa.binary()), "a", ("a",), schemas)
+    assert texts.faults[0].isprintable()
+    assert len(texts.faults[0]) < 300
+    assert texts.as_labels(texts.faults).to_pylist()[0].decode(errors="replace")
+
+
+@pytest.mark.parametrize("size", ["1e999", "null", '"many"'])
+def test_a_size_that_is_none(size):
+    fields = [{"name": "f", "type": {"type": "fixed", "name": "F", "size": "SIZE"}}, {"name": "seq", "type": "int"}]  # fmt: skip
+    schema = json.dumps({"type": "record", "name": "T", "fields": fields})
+    text = schema.replace('"SIZE"', size)
+    with pytest.raises(BadSchema):
+        require_avro(Schema("AVRO", text))
+    registered = Registered(None, {7: AvroSchema.of([text])})
+    field = value_field({"avro": "seq"})
+    assert in_frame(b"\0\0\0\0\7abc", field, registered) == (True, None)

@@ -2,6 +2,7 @@
 
 import json
 import random
+import tracemalloc
 
 import pyarrow as pa
 import pytest
@@ -167,3 +168,17 @@ def test_brackets_in_strings_are_none():
     values = [b'"%s"' % (b"[" * 600), b'"' + b"[" * 600, embedded, b'{"a": 7}']
     (found,) = read(values, "$.a")
     assert [text for _, text in found] == [None, None, None, b"7"]
+
+
+@pytest.mark.parametrize("character", [b"x", rb"\n"])
+def test_long_strings_take_little_memory(character):
+    """A regular expression that keeps where it may go back takes 60 times the value, or more."""
+    string = b'"' + character * 2_000_000 + b'"'
+    value = b'{"a": 7, "b": ' + string + b', "c": [' + b"[]," * 600 + b"1]}"
+    tracemalloc.start()
+    try:
+        assert read([value], "$.a") == [[(True, b"7")]] == [judged([value], "$.a")]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 25 * len(value)

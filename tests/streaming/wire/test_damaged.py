@@ -98,26 +98,12 @@ def test_a_marker_that_is_none():
     assert "not a valid transaction marker" in why
 
 
-def frame_that_claims(size):
-    frame = bytearray(lz4.frame.compress(b"abc" * 50))
-    struct.pack_into("<Q", frame, 6, size)
-    for frame[14] in range(256):
-        try:
-            lz4.frame.get_frame_info(bytes(frame))
-        except RuntimeError:
-            continue
-        break
-    return bytes(frame)
-
-
 BOMB = bytes(8 * MIB)
 
 
 @pytest.mark.parametrize(
     ("compression", "packed"),
     [
-        ("lz4", frame_that_claims(2**60)),
-        ("lz4", frame_that_claims(2**31)),
         ("lz4", lz4.frame.compress(BOMB, store_size=False)),
         ("lz4", lz4.frame.compress(BOMB)),
         ("zstd", pa.Codec("zstd").compress(BOMB).to_pybytes()),
@@ -163,7 +149,7 @@ def test_what_was_cut_off(compression, large):
         "snappy": b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, 100) + bytes(50),
         "zstd": pa.Codec("zstd").compress(bytes(9_000)).to_pybytes(),
     }[compression]
-    head = 16 if compression == "snappy" else 0  # of nothing nothing comes
+    head = 19 if compression == "snappy" else 0  # of nothing nothing comes
     for end in range(head + 1, len(packed), 3):
         with pytest.raises(ValueError, match=r".+"):
             decompressed(memoryview(packed[:end]), compression, limit)
