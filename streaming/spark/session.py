@@ -29,6 +29,7 @@ from streaming.spark.launching import JAVA_OPTIONS, class_path
 from streaming.spark.processes import ALLOCATORS, quietly
 from streaming.spark.scratch import BATCH_BYTES, ROWS_BYTES, Scratch
 from streaming.spark.session_access import NAMED_STATES
+from streaming.spark.spark_files import LOG_FORMAT
 from streaming.storage.files import is_gs, is_local, is_s3
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     NAMED_STATES: "2",
+    **LOG_FORMAT,
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     f"{SNAPSHOT_REPAIR}.maxChangeFileReplay": str(2**31 - 1),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
