@@ -52,6 +52,7 @@ from streaming.sink.progress import BatchProgress
 from streaming.sink.writer import make_producer
 from streaming.spark.failures import as_sequencer_error
 from streaming.spark.session_access import use_state_format
+from streaming.storage.files import hadoop_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -177,7 +178,7 @@ def _move(
             "of their own.",
         ) from error
     use_state_format(session, STATE_FORMAT)
-    _write(session, move, moved, new.location, wanted.state_partitions)
+    _write(session, move, moved, hadoop_uri(new.location), wanted.state_partitions)
     crash_point("rescale-written")
     new.forget(ROWS)
     new.take_place_of(old, wanted.state_partitions)

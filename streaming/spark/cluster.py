@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[*]"
+ONE_PROCESS = {"spark.storage.blockManagerHeartbeatTimeoutMs": "36500d"}
+"""If the executor is the driver's own process, it is there as long as that. By default Spark takes
+it for lost if its heartbeats are late, as after a pause of two minutes (a suspended machine, a long
+garbage collection); it cannot register again then, and ends its JVM after 60 further heartbeats."""
 STANDALONE = "spark://"
 MASTER_SECONDS_MAX = 60
 CONNECT_SECONDS_MAX = 3

@@ -28,6 +28,7 @@ from streaming.spark.cluster import Cluster
 from streaming.spark.failures import PACK, as_sequencer_error
 from streaming.spark.session_access import remove_folder
 from streaming.stopping import Stopping
+from streaming.storage.files import hadoop_uri
 from streaming.wire import admin
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def require_shared(session: SparkSession, root: str, tasks: int) -> None:
 
     Uses Spark's own file system, as its state store does.
     """
-    folder = f"{root.rstrip('/')}/preflight-{uuid.uuid4().hex}"
+    folder = hadoop_uri(f"{root.rstrip('/')}/preflight-{uuid.uuid4().hex}")
     try:
         rows = session.range(0, tasks, 1, tasks).selectExpr("cast(id as string) as value")
         rows.write.options(**BY_RENAME).text(folder)

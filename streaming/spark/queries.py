@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.java_gateway import ensure_callback_server_started
 
 from streaming.spark.failures import errors_of_spark
+from streaming.storage.files import hadoop_uri
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -128,7 +129,7 @@ def start(
     """
     writer = (
         frame.writeStream.queryName(name)
-        .option("checkpointLocation", checkpoint)
+        .option("checkpointLocation", hadoop_uri(checkpoint))
         .outputMode("append")
         .trigger(processingTime="0 milliseconds")
     )

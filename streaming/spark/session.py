@@ -22,13 +22,14 @@ from streaming.errors import ConfigError
 from streaming.kafka.jars import gs_jars, s3_jars, spark_jars
 from streaming.spark import ctrl_c, failures
 from streaming.spark.class_archive import ClassArchive, class_archive
-from streaming.spark.cluster import DEFAULT_MASTER, is_local_master
+from streaming.spark.cluster import DEFAULT_MASTER, ONE_PROCESS, is_local_master
 from streaming.spark.fork_server import ForkServer
 from streaming.spark.jvm import Jvm, spark_home
 from streaming.spark.launching import JAVA_OPTIONS, class_path
 from streaming.spark.processes import ALLOCATORS, quietly
 from streaming.spark.scratch import BATCH_BYTES, ROWS_BYTES, Scratch
 from streaming.spark.session_access import NAMED_STATES
+from streaming.spark.spark_files import LOG_FORMAT
 from streaming.storage.files import is_gs, is_local, is_s3
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     NAMED_STATES: "2",
+    **LOG_FORMAT,
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     f"{SNAPSHOT_REPAIR}.maxChangeFileReplay": str(2**31 - 1),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -233,7 +235,7 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
         "spark.buffer.pageSize": PAGE_BYTES,
         **PYTHON_WORKERS,
         f"{EXECUTOR_VARIABLE}{PRELOAD}": ",".join(operators(config.pipelines.values())),
-        **(ONE_MACHINE if is_local_master(master) else EXECUTORS),
+        **(ONE_MACHINE | ONE_PROCESS if is_local_master(master) else EXECUTORS),
         **(LOCAL_CHECKPOINT if all(map(is_local, places)) else {}),
         **({} if has_rows(config.pipelines.values()) else INTERPRETED),
         **own,

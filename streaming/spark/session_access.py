@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.state_row import NAMED_FROM
+from streaming.storage.files import hadoop_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +24,7 @@ def state_rows(session: SparkSession, location: str) -> list[tuple[int, str]]:
     """Return all rows of a query's state: the key of a shard, and its only column."""
     # Spark's reader asks the part of it that only streaming queries start.
     session._jsparkSession.sessionState().streamingQueryManager().stateStoreCoordinator()  # noqa: SLF001
-    frame = session.read.format("statestore").load(location)
+    frame = session.read.format("statestore").load(hadoop_uri(location))
     rows = frame.selectExpr("key.shard", "value.groupState.*").collect()
     return sorted((row[0], row[1]) for row in rows)
 

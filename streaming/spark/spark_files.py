@@ -18,6 +18,9 @@ from streaming.spark.snapshots import state_version
 from streaming.storage.files import Files, local_path
 from streaming.storage.syncing import METADATA, Syncing
 
+LOG_FORMAT = {"spark.sql.streaming.offsetLog.formatVersion": "1"}
+"""The setting for the format of Spark's offset log: the one that is read here."""
+
 
 class SparkFiles:
     """Reads Spark's files at ``location``; syncs them to disk if it is a local folder."""

@@ -150,6 +150,11 @@ def folder_of(location: str) -> str:
     return str(Path(local_path(location)).absolute()) if is_local(location) else ""
 
 
+def hadoop_uri(location: str) -> str:
+    """Return a location as Hadoop's clients find it, whatever their default file system is."""
+    return f"file:{folder_of(location)}" if is_local(location) else location
+
+
 def is_s3(location: str) -> bool:
     """Return whether a checkpoint lies on an S3 endpoint."""
     return scheme(location) in S3

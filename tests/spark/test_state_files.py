@@ -22,6 +22,8 @@ OFTEN = """"spark.sql.streaming.stateStore.maintenanceInterval" = "200ms"
 "spark.sql.streaming.minBatchesToRetain" = "2"
 """
 """Snapshots of the state, and removing what is before them."""
+OTHER_LOG = '"spark.sql.streaming.offsetLog.formatVersion" = "2"\n'
+OTHER_DEFAULT = '"spark.hadoop.fs.defaultFS" = "hdfs://127.0.0.1:9"\n'
 
 
 def pipeline(broker, folder, prefix):
@@ -136,3 +138,23 @@ def is_purged(root):
         list(newest.parent.glob("*.zip")) and not list(newest.parent.glob("1_*.changelog"))
         for newest in newest_changes(root)
     )
+
+
+def test_the_offset_log_has_the_format_that_is_read_here(broker, topic_prefix, tmp_path):
+    """Another one would look like files that a power cut left torn, and be removed."""
+    config = pipeline(broker, tmp_path, topic_prefix)
+    config.write_text(config.read_text().replace("[spark]\n", f"[spark]\n{OTHER_LOG}"))
+    produce(broker.bootstrap, f"{topic_prefix}in", [Record(b"k", b"v", [("label", b"0")])])
+    said = run_once(config, cold=True)
+    assert "offsetLog.formatVersion = 2 is ignored" in said
+    offsets = tmp_path / "checkpoints" / "p" / "offsets" / "0"
+    assert offsets.read_text().startswith("v1\n")
+
+
+def test_a_folder_is_one_whatever_hadoop_s_default_is(broker, topic_prefix, tmp_path):
+    """Where nothing listens: had Spark its files there, it would not find the service's own."""
+    config = pipeline(broker, tmp_path, topic_prefix)
+    config.write_text(config.read_text().replace("[spark]\n", f"[spark]\n{OTHER_DEFAULT}"))
+    produce(broker.bootstrap, f"{topic_prefix}in", [Record(b"k", b"v", [("label", b"0")])])
+    run_once(config, cold=True)
+    assert len(read_all(broker.bootstrap, f"{topic_prefix}out")) == 1

@@ -93,6 +93,17 @@ with Jvm(told, secrets=["spark.hadoop.a:b.secret"]) as jvm:
     assert known("spark.x") == "seen"
     assert not list(jvm._scratch.folder.glob("secrets"))
 """
+UNHEARD = """
+import time
+from streaming.config import parse_config
+from streaming.spark.session import spark_session
+spark = {"spark.master": "local[1]", "spark.driver.memory": "512m", "spark.network.timeout": "15s"}
+spark |= {"spark.network.timeoutInterval": "1s", "spark.executor.heartbeatInterval": "14900ms"}
+tables = {"spark": spark, "pipelines": {"p": {"discipline": "channel"}}}
+with spark_session(parse_config(tables, {}, "c.toml")) as session:
+    session.sparkContext.setLogLevel("WARN")
+    time.sleep(18)  # the first heartbeat comes after one to two intervals
+"""
 SECONDS_MAX = 60
 
 
@@ -123,6 +134,14 @@ def test_an_end_that_ctrl_c_interrupts_is_taken_up_again(folder):
     told = {**os.environ, "TMPDIR": str(folder)}
     subprocess.run([sys.executable, "-c", INTERRUPTED], check=True, timeout=240, env=told)
     assert not any(folder.iterdir())
+
+
+def test_on_one_machine_no_silence_makes_spark_give_up_its_only_executor(folder):
+    """After a pause (a laptop that slept) it would end the JVM some minutes later."""
+    told = {**os.environ, "TMPDIR": str(folder)}
+    words = [sys.executable, "-c", UNHEARD]
+    ended = subprocess.run(words, check=True, timeout=240, env=told, capture_output=True)
+    assert b"no recent heartbeats" not in ended.stderr
 
 
 @pytest.mark.parametrize("variables", [{}, {"SPARK_SUBMIT_OPTS": "-Da=b"}], ids=["ours", "script"])
