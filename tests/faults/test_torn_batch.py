@@ -124,9 +124,11 @@ def test_kill_9_of_python_workers_under_load(broker, tmp_path, topic_prefix):
             batch = some_messages(turn * PER_TURN, PER_TURN, rng, keys, SIZE)
             produce(broker.bootstrap, f"{topic_prefix}in", batch)
             sent += len(batch)
+            if turn == 0:
+                until(lambda: python_workers(service.process.pid), "the first workers")
             for _ in range(KILLS_A_TURN):
                 time.sleep(rng.uniform(0, 2))
-                workers = until(lambda: python_workers(service.process.pid), "workers")
+                workers = python_workers(service.process.pid)
                 for worker in rng.sample(workers, min(2, len(workers))):
                     with suppress(ProcessLookupError):
                         os.kill(worker, signal.SIGKILL)

@@ -212,7 +212,9 @@ def test_a_spark_of_another_version_is_refused(folder, monkeypatch):
     jars.mkdir()
     (jars / "spark-core_2.13-4.0.1.jar").touch()
     monkeypatch.setenv("SPARK_HOME", str(folder))
-    with pytest.raises(ConfigError, match=rf"SPARK_HOME .* is Spark 4\.0\.1, PySpark is {re.escape(__version__)}"):
+    with pytest.raises(
+        ConfigError, match=rf"SPARK_HOME .* is Spark 4\.0\.1, PySpark is {re.escape(__version__)}"
+    ):
         Jvm({})
 
 
