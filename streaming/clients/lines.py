@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from sequencer.change import GROUPS_MAX
 from streaming.clients.deliveries import (
     ChangeNotice,
     Delivery,
@@ -18,6 +19,12 @@ from streaming.clients.deliveries import (
     MulticastDelivery,
     Notice,
 )
+
+Name = TypeVar("Name", str, tuple[str, str])
+
+REMEMBERED_MAX = 2 * GROUPS_MAX
+"""How many groups of a subscriber are remembered, and how many overlaps; of more, the half that had
+messages last. Groups come and go for as long as a reader lives; there are GROUPS_MAX at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +96,21 @@ class GroupLine:
                 f"message {point[1]} of version {point[0]} of {group} comes after message "
                 f"{before[1]} of version {before[0]}"
             )
+        self.groups.pop(group, None)  # it goes behind those that had messages before
         self.groups[group] = max(point, before)
+        for forgotten in _forget_first(self.groups):
+            self.doubts.pop(forgotten, None)
         for version, what in self.doubts.pop(group, {}).values():
             if point[0] == version:
                 yield what
         for one, two, number in delivery.stamps:
-            last = self.overlaps.get((one, two), -1)
+            last = self.overlaps.pop((one, two), -1)
             self.overlaps[one, two] = number
             other = two if one == group else one
             if number <= last and point[0] <= before[0] and other in self.groups:
                 what = f"number {number} of the overlap of {one} and {two} comes after {last}"
                 self.doubts.setdefault(other, {})[group] = (self.groups[other][0], what)
+        _forget_first(self.overlaps)
 
 
 @dataclass(slots=True)
@@ -120,6 +131,14 @@ class MulticastLine:
             return
         self.handles.difference_update(delivery.handles_invalid)
         self.handles.update(delivery.handles or ())
+
+
+def _forget_first(known: dict[Name, Any]) -> list[Name]:
+    """Forget the first half where there is too much, and return it."""
+    forgotten = list(known)[: len(known) // 2] if len(known) > REMEMBERED_MAX else []
+    for name in forgotten:
+        del known[name]
+    return forgotten
 
 
 LINES: dict[str, Callable[[], Line]] = {

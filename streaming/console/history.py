@@ -24,6 +24,7 @@ from streaming.arrow.histograms import BOUNDS, LATENCY_MS
 from streaming.arrow.totals import Totals
 from streaming.config import Config
 from streaming.errors import SequencerError
+from streaming.kafka import client_settings
 from streaming.kafka.lag import Lag, LagReader
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.last_said import Said
@@ -99,7 +100,8 @@ class Recorder:
         self.config = config
         self.pipelines = {name: Pipeline() for name in config.pipelines}
         self._checkpoints = {name: Checkpoint.of(config, name) for name in config.pipelines}
-        self._lags: dict[str, LagReader] = {}
+        self._last_lag: LagReader | None = None
+        self._words: Mapping[str, str] = {}  # those of its connections
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._loop, args=(self._read, FINE_SECONDS), daemon=True),
@@ -149,6 +151,7 @@ class Recorder:
                 pipeline.coarse.append(sample)
 
     def _ask(self) -> None:
+        self.config.renew()  # a password in a file may be another one now, for all pages
         found = scraped(self.config.service.metrics)
         for name, pipeline in self.pipelines.items():
             pipeline.metrics = found.get(name, {})
@@ -161,12 +164,16 @@ class Recorder:
 
     def _lag(self, name: str) -> Lag:
         """Ask Kafka for the lag, where the service's metrics do not tell it."""
-        if name not in self._lags:
-            settings = self.config.pipelines[name]
-            topics = (*settings.input, settings.commands)
-            clients = next((each.clients for each in self._lags.values()), None)
-            self._lags[name] = LagReader(self.config, topics, clients)
-        return self._lags[name](self._checkpoints[name].read_up_to())
+        words = client_settings.words(self.config)
+        if self._last_lag is not None and words != self._words:
+            self._last_lag.close()
+            self._last_lag = None
+        settings, last = self.config.pipelines[name], self._last_lag
+        topics = (*settings.input, settings.commands)  # which may have been given partitions
+        clients = None if last is None else last.clients
+        reader = LagReader(self.config, topics, clients, announce=False)
+        self._last_lag, self._words = reader, words
+        return reader(self._checkpoints[name].read_up_to())
 
 
 def scraped(address: str) -> dict[str, dict[str, Any]]:

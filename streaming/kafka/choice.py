@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from streaming.kafka import client_settings, tls
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 TRANSACTION_TIMEOUT_MS = 60_000
 CONNECT_SECONDS_MAX = 60.0
+SETTINGS_MAX = 64
+CLUSTERS_MAX = 4
+"""Of each user the connections by the last settings stay; older ones had passwords of before, which
+were renewed in their files."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,13 +39,19 @@ _clusters: dict[tuple[ProducerSettings, str], Brokers] = {}
 def brokers_of(settings: ProducerSettings, user: str = "") -> Brokers:
     """Return connections of this process; callers with the same properties share them.
 
-    Only one thread may use them at a time: if several threads do, each gives its own ``user``.
+    Only one thread may use them at a time: if several threads do, each gives its own ``user``. Of a
+    user's those with other than its last CLUSTERS_MAX settings are closed.
     """
-    if (settings, user) not in _clusters:
+    brokers = _clusters.pop((settings, user), None)
+    if brokers is None:
         from streaming.wire.brokers import Brokers  # noqa: PLC0415  (a tenth of a second)
 
-        _clusters[settings, user] = Brokers(settings.connection)
-    return _clusters[settings, user]
+        brokers = Brokers(settings.connection)
+    _clusters[settings, user] = brokers
+    own = [each for each in [*_clusters] if each[1] == user]
+    for each in own[:-CLUSTERS_MAX]:
+        _clusters.pop(each).close()
+    return brokers
 
 
 @contextlib.contextmanager
@@ -62,7 +72,7 @@ def own_settings(words: Mapping[str, Any]) -> ProducerSettings:
     return _own_settings(tuple(sorted(words.items())))
 
 
-@cache
+@lru_cache(SETTINGS_MAX)
 def _own_settings(items: tuple[tuple[str, Any], ...]) -> ProducerSettings:
     words = dict(items)
     own = client_settings.kafka_python_from(words)

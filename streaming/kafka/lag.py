@@ -37,9 +37,17 @@ class LagReader:
     """Asks Kafka for the lag of some topics, again and again over the same connections."""
 
     def __init__(
-        self, config: Config, names: tuple[str, ...], clients: tuple[TopicReader, Any] | None = None
+        self,
+        config: Config,
+        names: tuple[str, ...],
+        clients: tuple[TopicReader, Any] | None = None,
+        *,
+        announce: bool = True,
     ) -> None:
-        """``clients``: those of another reader, which closes them; use one of both at a time."""
+        """``clients``: those of another reader, which closes them; use one of both at a time.
+
+        ``announce``: say that Kafka is waited for (`connection.wait_for_kafka`).
+        """
         fetch = {"auto.offset.reset": "earliest", "fetch.message.max.bytes": FETCH_BYTES}
         self.clients = clients or (
             TopicReader(config, "lag", UNREADABLE, remedy="", settings=fetch),
@@ -48,7 +56,7 @@ class LagReader:
         self._reader, self._admin = self.clients
         self._partitions = [
             (name, partition)
-            for name, count in topics.partitions(config, names).items()
+            for name, count in topics.partitions(config, names, announce=announce).items()
             for partition in range(count)
         ]
 

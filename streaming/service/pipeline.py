@@ -106,6 +106,7 @@ class Pipeline:
         plan, settings = self._plan(), self.config.pipelines[self.name]
         if not self.checkpoint.lockable:
             self._claim = self._claim or Claim(plan)
+            self._claim.connect_as(plan)
         remembered = settle_alone(
             plan,
             self.checkpoint,

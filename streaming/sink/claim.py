@@ -43,13 +43,15 @@ class Claim:
 
     def __init__(self, plan: Plan) -> None:
         self._own: deque[ProducerSession] = deque(maxlen=OWN_MAX)
-        self._producer = BatchProducer(
-            own_settings(plan.producer),
-            transactional_id=plan.driver_id,
-            group=plan.driver_id,
-            events=plan.events,
-            user=plan.pipeline,
-        )
+        self._producer = _producer_of(plan)
+
+    def connect_as(self, plan: Plan) -> None:
+        """Use this plan's settings of connections from the next :meth:`take` on.
+
+        A password that its file had when the claim was made may have been renewed since.
+        """
+        if own_settings(plan.producer) is not self._producer.settings:
+            self._producer = _producer_of(plan)
 
     def take(self) -> None:
         """Fence the driver that has it; Fenced where another has begun since the first call.
@@ -112,6 +114,16 @@ class Claim:
         with self._producer.errors("keep the checkpoint"):
             self._producer.send_progress(batch, "{}/{}".format(*self._producer.producer))
             self._producer.finish()
+
+
+def _producer_of(plan: Plan) -> BatchProducer:
+    return BatchProducer(
+        own_settings(plan.producer),
+        transactional_id=plan.driver_id,
+        group=plan.driver_id,
+        events=plan.events,
+        user=plan.pipeline,
+    )
 
 
 def _session_in(noted: str) -> ProducerSession | None:

@@ -4,12 +4,17 @@ import socket
 import threading
 from dataclasses import asdict
 
+from confluent_kafka.admin import AdminClient, NewPartitions
+
 from streaming.arrow.totals import Totals
-from streaming.config import load_config
+from streaming.config import load_config, parse_config
 from streaming.console import history
 from streaming.console.history import Recorder
+from streaming.kafka.lag import Lag
+from streaming.kafka.topics import existing
 from streaming.service.checkpoint import Checkpoint
-from tests.kafka_helpers import until
+from tests.kafka_helpers import Record, create_topics, produce, until
+from tests.secure_broker import PASSWORD
 from tests.service_helpers import channel_topics, write_config
 
 
@@ -47,3 +52,45 @@ def test_what_is_no_http_at_the_address_of_metrics_is_no_answer():
         threading.Thread(target=answer, daemon=True).start()
         address = f"127.0.0.1:{server.getsockname()[1]}"
         assert history.scraped(address) == {}
+
+
+def test_partitions_that_an_input_is_given_count(tmp_path, broker, topic_prefix):
+    """The service reads them, and a console may have been there for months."""
+    topics = channel_topics(topic_prefix)
+    create_topics(broker.bootstrap, {topics["input"]: 1, topics["commands"]: 1})
+    config = load_config(write_config(tmp_path, broker.bootstrap, {"p": topics}))
+    recorder = Recorder(config)
+    assert recorder._lag("p").records == 0
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    (given,) = admin.create_partitions([NewPartitions(topics["input"], 2)]).values()
+    given.result(30)
+    until(lambda: existing(config)[topics["input"]] == 2)
+    produce(broker.bootstrap, topics["input"], [Record(b"k", b"v", partition=1)])
+    assert recorder._lag("p").records == 1
+
+
+def test_a_password_that_is_renewed_in_its_file_is_read_again(
+    tmp_path, secure_broker, topic_prefix
+):
+    """Pages ask Kafka by it, too."""
+    topics, secret = channel_topics(topic_prefix), tmp_path / "secret"
+    create_topics(secure_broker.bootstrap, {topics["input"]: 1, topics["commands"]: 1})
+    secret.write_text("that of before")
+    properties = secure_broker.properties("sasl", "PLAIN")
+    properties["sasl.password"] = f"${{file:{secret}}}"
+    kafka = {"bootstrap_servers": secure_broker.sasl, "properties": properties}
+    service = {"checkpoint": str(tmp_path / "checkpoints")}
+    tables = {
+        "service": service,
+        "kafka": kafka,
+        "pipelines": {"p": {**topics, "discipline": "channel"}},
+    }
+    recorder = Recorder(parse_config(tables, {}, "c.toml"))
+    recorder._ask()
+    assert recorder.pipelines["p"].lag is None
+    secret.write_text(PASSWORD)
+    recorder._ask()
+    assert recorder.pipelines["p"].lag == Lag(0, 0.0)
+    secret.write_text("that of tomorrow")
+    recorder._ask()
+    assert recorder._last_lag is None, "nor is it read by connections of before"

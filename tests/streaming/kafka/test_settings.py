@@ -1,6 +1,8 @@
 """What our own connections and producers go by."""
 
-from streaming.kafka.choice import brokers_of, own_settings
+from pathlib import Path
+
+from streaming.kafka.choice import CLUSTERS_MAX, brokers_of, own_settings
 
 AT = {"bootstrap.servers": "a:1,b:2"}
 
@@ -42,6 +44,20 @@ def test_connections_are_shared_by_their_properties_but_not_by_users_of_their_ow
     assert brokers_of(own_settings(dict(AT))) is first
     assert brokers_of(own_settings({**AT, "client.id": "another"})) is not first
     assert brokers_of(own_settings(AT), "a pipeline of the driver's") is not first
+
+
+def test_connections_by_passwords_that_were_renewed_since_are_closed():
+    """Each renewal left what a connection keeps open, for as long as its process lives."""
+    opened = Path("/proc/self/fd")
+    before = len([*opened.iterdir()])
+    first = brokers_of(own_settings(AT), "renewing")
+    each_opens = len([*opened.iterdir()]) - before
+    for number in range(100):
+        now = own_settings({**AT, "sasl.password": f"{number}"})
+        last = brokers_of(now, "renewing")
+    assert len([*opened.iterdir()]) - before <= CLUSTERS_MAX * each_opens
+    assert brokers_of(now, "renewing") is last
+    assert brokers_of(own_settings(AT), "renewing") is not first
 
 
 def test_settings_of_tls_are_made_again_for_each_connection():

@@ -1,5 +1,6 @@
 """The steps of a pipeline's start; real ones: `tests/spark`."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -7,9 +8,11 @@ import pytest
 
 from streaming.config import parse_config
 from streaming.disciplines.state_row import STATE_FORMAT
-from streaming.errors import ConfigError, StorageUnavailable
+from streaming.errors import ConfigError, KafkaUnavailable, StorageUnavailable
+from streaming.kafka import client_settings
 from streaming.service import pipeline
 from streaming.service.pipeline import Pipeline
+from tests.streaming.sink.numbered import make_plan
 
 TABLES = {"pipelines": {"p": {"discipline": "channel"}}}
 
@@ -74,6 +77,27 @@ def test_no_query_runs_on_a_checkpoint_that_was_moved_while_the_start_took_it(mi
     with pytest.raises(ConfigError, match="was moved"):
         mine.start()
     assert "start" not in mine.steps
+
+
+def test_a_claim_is_taken_with_the_password_that_its_file_has_now(
+    mine, monkeypatch, secure_broker, topic_prefix
+):
+    """The first start makes it; a start after a renewal has to take it all the same."""
+    kafka = {
+        "bootstrap_servers": secure_broker.sasl,
+        "properties": secure_broker.properties("sasl", "PLAIN"),
+    }
+    words = client_settings.words(parse_config({**TABLES, "kafka": kafka}, {}, "c.toml"))
+    plan = make_plan(secure_broker, topic_prefix, count=1, producer=words)
+    before = replace(plan, producer={**plan.producer, "sasl.password": "that of before"})
+    plans = [plan, before]
+    mine.checkpoint.lockable = False
+    monkeypatch.setattr(pipeline, "settle_alone", lambda *given, **_more: given[4].take())
+    monkeypatch.setattr(mine, "_plan", plans.pop)
+    with pytest.raises(KafkaUnavailable, match="Authentication failed"):
+        mine.start()
+    mine.start()
+    assert mine.starts == 1
 
 
 def test_who_writes_what_a_pipeline_reads_is_before_it():
