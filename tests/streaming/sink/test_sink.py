@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from streaming.arrow.histograms import BOUNDS, LATENCY_MS
 from streaming.arrow.ipc import from_ipc, to_ipc
@@ -15,7 +17,7 @@ from streaming.errors import CheckpointBehind, KafkaUnavailable, ProgressMissing
 from streaming.sink import producer, writer
 from streaming.sink.progress import BatchProgress
 from streaming.sink.sink import Report, Sink, Written
-from tests.kafka_helpers import read_all, wait_for_records
+from tests.kafka_helpers import SECONDS_MAX, read_all, wait_for_records
 from tests.streaming.sink.numbered import make_plan
 
 OUTPUT = pa.schema(
@@ -30,6 +32,14 @@ OUTPUT = pa.schema(
 
 AGE_MS = 7000
 PARTITION = 1
+
+
+def reset_offsets(bootstrap, group, topic, offset):
+    """What `kafka-consumer-groups --reset-offsets` does."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
+    (done,) = admin.alter_consumer_group_offsets([wanted]).values()
+    done.result(SECONDS_MAX)
 
 
 @pytest.fixture
@@ -241,3 +251,16 @@ def test_a_record_that_kafka_refuses_for_good_says_what_to_do(plan, broker):
     with pytest.raises(KafkaUnavailable, match=r"5 records.*out: INVALID_TIMESTAMP"):
         run(plan, [ahead], BatchContext("q", 0, False))
     assert read_all(broker.bootstrap, plan.output) == []
+
+
+def test_progress_that_an_operator_reset_stops_the_batch(plan, broker):
+    """`kafka-consumer-groups --reset-offsets` leaves an offset without our metadata."""
+    rows = [row(4, plan.output, 0, 5, totals='{"read": 5}', wrote_before=True)]
+    context = BatchContext("q", 7, True, young=True)
+    run(plan, rows, context)
+    writer._writers.clear()
+    group = plan.progress_group(PARTITION)
+    reset_offsets(broker.bootstrap, group, plan.events, 7)
+    with pytest.raises(ProgressMissing, match="somebody reset it"):
+        run(plan, rows, context)
+    assert len(read_all(broker.bootstrap, plan.output)) == 5
