@@ -231,16 +231,22 @@ def existing(config: Config, *, announce: bool = True) -> dict[str, int]:
 
 
 def ends(
-    config: Config, names: tuple[str, ...], *, of_most: bool = False, announce: bool = True
+    config: Config,
+    names: tuple[str, ...],
+    *,
+    of_most: bool = False,
+    announce: bool = True,
+    committed: bool = True,
 ) -> dict[tuple[str, int], int]:
     """Return for each (topic, partition) the offset after the last committed record.
 
     ``of_most``: of the leaders that most brokers know (`Brokers.find_leaders`). ``announce``: say
-    that Kafka is waited for (`connection.wait_for_kafka`).
+    that Kafka is waited for (`connection.wait_for_kafka`). ``committed``: without what an open
+    transaction holds back, its own records and all behind them.
     """
     from streaming.wire.bounds import LATEST  # noqa: PLC0415
 
-    return _bounds(config, names, LATEST, of_most=of_most, announce=announce)
+    return _bounds(config, names, LATEST, of_most=of_most, announce=announce, committed=committed)
 
 
 def begins(
@@ -259,6 +265,7 @@ def _bounds(
     *,
     of_most: bool = False,
     announce: bool = True,
+    committed: bool = True,
 ) -> dict[tuple[str, int], int]:
     from kafka.errors import KafkaError  # noqa: PLC0415
 
@@ -269,7 +276,7 @@ def _bounds(
     partitions(config, names, announce=announce)
     try:
         with choice.opened(client_settings.words(config)) as brokers:
-            reader = BoundsReader(brokers, names)
+            reader = BoundsReader(brokers, names, committed=committed)
             if of_most:
                 reader.refresh(of_most=True)
             found = reader(which)
