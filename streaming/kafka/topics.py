@@ -148,7 +148,7 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
 
     Raises KafkaUnavailable if Kafka does not answer, KafkaRefused if it refuses.
     """
-    from kafka.errors import KafkaError  # noqa: PLC0415
+    from kafka.errors import KafkaError, PolicyViolationError  # noqa: PLC0415
 
     from streaming.kafka import choice  # noqa: PLC0415
     from streaming.wire import admin  # noqa: PLC0415
@@ -159,6 +159,9 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
     except KafkaError as error:
         what = f"Old records of {topic} could not be deleted: {config.hide(admin.reason(error))}."
         effect = "The topic grows meanwhile"
+        if isinstance(error, PolicyViolationError):  # Kafka deletes none in a compacted topic
+            lost = "What compaction removes before it is read is lost."
+            raise KafkaRefused(what, lost, "Set cleanup.policy = delete at once.") from error
         if isinstance(error, admin.REFUSALS):
             remedy = "Give this user the right to delete there."
             raise KafkaRefused(what, f"{effect}; nothing else is wrong.", remedy) from error
