@@ -179,12 +179,15 @@ class Fetching(PartitionRequests):
         for partition, result in results(answer, parts):
             if result.error_code == OffsetOutOfRangeError.errno:
                 self.doubtful.add(partition)
+                self.replicas.pop(partition, None)
                 self.rest_until = time.monotonic() + LOOK_AGAIN_SECONDS
             elif result.error_code:
                 said = f"{partition[0]} partition {partition[1]}"
                 self._refused(partition[0], for_code(result.error_code)(said))
             elif result.records:
                 self.answers.append((asked[partition], result))
+            else:
+                self._read_from(partition, result.preferred_read_replica)
 
     def _take_answers(self) -> None:
         """Read what batches have come; Unreadable where they are none.
