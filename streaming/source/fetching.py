@@ -87,8 +87,11 @@ class Fetching(PartitionRequests):
                 yield self.came.popleft()
                 deadline = time.monotonic() + SECONDS_MAX
             elif time.monotonic() > deadline:
+                each = next(iter(self.left.values()))
                 raise self.last_error or KafkaTimeoutError(
-                    f"nothing came of {next(iter(self.left.values()))}"
+                    f"nothing came of {each.topic}, partition {each.partition}, from offset "
+                    f"{each.first} on, for {SECONDS_MAX:.0f} s (if it is in tiered storage, the "
+                    "brokers' remote.fetch.max.wait.ms may be too short)"
                 )
 
     def _look_at_logs(self) -> None:
