@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 TOO_LARGE = (
     "A record with its added headers is larger than the topic takes, or was compressed in the "
-    "input: raise max.message.bytes of the pipeline's output, rejects, events and transit topics."
+    "input: raise max.message.bytes (segment.bytes, if Kafka says RECORD_LIST_TOO_LARGE) of the "
+    "pipeline's output, rejects, events and transit topics."
 )
 REMEDIES = {
     "INVALID_TRANSACTION_TIMEOUT": "Write less for transaction.timeout.ms in kafka.properties: "
