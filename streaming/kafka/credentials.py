@@ -63,7 +63,14 @@ def _sasl(given: Given) -> dict[str, str]:
 
 
 def _login(given: Given, mechanism: str, jaas: Given) -> dict[str, str]:
-    """Name and password; ConfigError where one is missing."""
+    """Name and password; ConfigError where one is missing, or they are a delegation token."""
+    if jaas.get("tokenauth", "").lower() == "true":
+        raise ConfigError(
+            "kafka.properties.sasl.jaas.config has tokenauth: delegation tokens are not supported, "
+            "and brokers would refuse one as a wrong password.",
+            "Nothing was started.",
+            "Give the service a user of its own (SCRAM, OAUTHBEARER, GSSAPI or a certificate).",
+        )
     user = given.get("sasl.username", jaas.get("username"))
     password = given.get("sasl.password", jaas.get("password"))
     if user is None and "sasl.jaas.config" in given:

@@ -23,7 +23,7 @@ FETCH_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """``records`` that are not read yet (markers of transactions count).
+    """``records`` that are not read yet (markers of transactions, and open ones, count).
 
     ``seconds``: from the timestamp of the first of them to that of the partition's newest record,
     of all partitions the longest; 0 where all is read.
@@ -48,7 +48,11 @@ class LagReader:
 
         ``announce``: say that Kafka is waited for (`connection.wait_for_kafka`).
         """
-        fetch = {"auto.offset.reset": "earliest", "fetch.message.max.bytes": FETCH_BYTES}
+        fetch = {
+            "auto.offset.reset": "earliest",
+            "fetch.message.max.bytes": FETCH_BYTES,
+            "isolation.level": "read_uncommitted",
+        }
         self.clients = clients or (
             TopicReader(config, "lag", UNREADABLE, remedy="", settings=fetch),
             connection.admin(config),

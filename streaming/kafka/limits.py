@@ -35,6 +35,11 @@ OF_BROKERS = "log."
 """The prefix of a broker's names for the last four."""
 READ = {"input": "The input", "commands": "The topic of commands"}
 """Roles of the topics that users write, in words."""
+UNFIT_FOR_COMPACTION = {
+    "rejects": "rejects may have no key",
+    "transit": "what compaction removes before it is read is lost",
+}
+"""Roles of topics that must not be compacted, and why."""
 FORWARDED = ("output", "rejects")
 """Roles of the topics that get the inputs' records unchanged, with their timestamps."""
 
@@ -80,7 +85,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Narrower:
-    """A setting for which a topic refuses records that an input accepts."""
+    """A setting for which a topic refuses, or loses, records that an input accepts."""
 
     topic: str
     role: str
@@ -91,7 +96,7 @@ class Narrower:
 
     def __str__(self) -> str:
         if self.setting == COMPACTION:
-            return f"{self.topic} is compacted, and {self.role} may have no key"
+            return f"{self.topic} is compacted, and {UNFIT_FOR_COMPACTION[self.role]}"
         return (
             f"{self.topic} has {self.setting} = {self.value}, "
             f"but {self.input}, whose records it gets, {self.wanted}"
@@ -99,7 +104,7 @@ class Narrower:
 
 
 def narrower(config: Config, names: Iterable[str]) -> list[Narrower]:
-    """Find settings of these pipelines' outputs and rejects that are narrower than the inputs'.
+    """Find settings for which topics of these pipelines lose or refuse records of the inputs.
 
     Only topics that exist, and whose settings this user may read, are compared. The inputs of a
     pipeline that reads another's output are that one's.
@@ -135,12 +140,12 @@ def _compared(
         widest = max(inputs, key=lambda name: value(inputs[name]), default=None)
         if widest is not None and value(limits) < (wanted := value(inputs[widest])):
             yield Narrower(topic, role, setting, value(limits), wanted, widest)
-    if role == "rejects" and limits.compacted:
+    if role in UNFIT_FOR_COMPACTION and limits.compacted:
         yield Narrower(topic, role, COMPACTION, "compact", "delete")
 
 
 def require(config: Config, names: Iterable[str]) -> None:
-    """Raise ConfigError if an output or rejects topic refuses records that the inputs accept."""
+    """Raise ConfigError if a topic refuses, or loses, records that the inputs accept."""
     faults = narrower(config, names)
     if faults:
         commands = "".join(f"\n  {_mending(config, each)}" for each in faults)

@@ -148,7 +148,7 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
 
     Raises KafkaUnavailable if Kafka does not answer, KafkaRefused if it refuses.
     """
-    from kafka.errors import KafkaError  # noqa: PLC0415
+    from kafka.errors import KafkaError, PolicyViolationError  # noqa: PLC0415
 
     from streaming.kafka import choice  # noqa: PLC0415
     from streaming.wire import admin  # noqa: PLC0415
@@ -159,6 +159,9 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
     except KafkaError as error:
         what = f"Old records of {topic} could not be deleted: {config.hide(admin.reason(error))}."
         effect = "The topic grows meanwhile"
+        if isinstance(error, PolicyViolationError):  # Kafka deletes none in a compacted topic
+            lost = "What compaction removes before it is read is lost."
+            raise KafkaRefused(what, lost, "Set cleanup.policy = delete at once.") from error
         if isinstance(error, admin.REFUSALS):
             remedy = "Give this user the right to delete there."
             raise KafkaRefused(what, f"{effect}; nothing else is wrong.", remedy) from error
@@ -231,16 +234,22 @@ def existing(config: Config, *, announce: bool = True) -> dict[str, int]:
 
 
 def ends(
-    config: Config, names: tuple[str, ...], *, of_most: bool = False, announce: bool = True
+    config: Config,
+    names: tuple[str, ...],
+    *,
+    of_most: bool = False,
+    announce: bool = True,
+    committed: bool = True,
 ) -> dict[tuple[str, int], int]:
     """Return for each (topic, partition) the offset after the last committed record.
 
     ``of_most``: of the leaders that most brokers know (`Brokers.find_leaders`). ``announce``: say
-    that Kafka is waited for (`connection.wait_for_kafka`).
+    that Kafka is waited for (`connection.wait_for_kafka`). ``committed``: without what an open
+    transaction holds back, its own records and all behind them.
     """
     from streaming.wire.bounds import LATEST  # noqa: PLC0415
 
-    return _bounds(config, names, LATEST, of_most=of_most, announce=announce)
+    return _bounds(config, names, LATEST, of_most=of_most, announce=announce, committed=committed)
 
 
 def begins(
@@ -259,6 +268,7 @@ def _bounds(
     *,
     of_most: bool = False,
     announce: bool = True,
+    committed: bool = True,
 ) -> dict[tuple[str, int], int]:
     from kafka.errors import KafkaError  # noqa: PLC0415
 
@@ -269,7 +279,7 @@ def _bounds(
     partitions(config, names, announce=announce)
     try:
         with choice.opened(client_settings.words(config)) as brokers:
-            reader = BoundsReader(brokers, names)
+            reader = BoundsReader(brokers, names, committed=committed)
             if of_most:
                 reader.refresh(of_most=True)
             found = reader(which)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 TOO_LARGE = (
     "A record with its added headers is larger than the topic takes, or was compressed in the "
-    "input: raise max.message.bytes of the pipeline's output, rejects, events and transit topics."
+    "input: raise max.message.bytes (segment.bytes, if Kafka says RECORD_LIST_TOO_LARGE) of the "
+    "pipeline's output, rejects, events and transit topics."
 )
 REMEDIES = {
     "INVALID_TRANSACTION_TIMEOUT": "Write less for transaction.timeout.ms in kafka.properties: "
@@ -140,8 +141,8 @@ def progress_missing(plan: Plan, partition: int, batch: int) -> ProgressMissing:
         "the last stop, and Kafka no longer knows: its progress (the committed offset of "
         f"group {plan.progress_group(partition)!r}) is gone; Kafka forgets it after "
         "offsets.retention.minutes in which this state partition wrote nothing, or with the topic "
-        f"{plan.events} if that is deleted, and of a batch that was begun with delivery = "
-        '"at-least-once" it never had any.',
+        f"{plan.events} if that is deleted, or somebody reset it (kafka-consumer-groups), and of a "
+        'batch that was begun with delivery = "at-least-once" it never had any.',
         "Nothing was written.",
         "Look at the end of the output topic, then start with --accept-repeats: the batch "
         "is written again if need be, with the same (key, incarnation, sequence).",

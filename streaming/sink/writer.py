@@ -40,8 +40,8 @@ class PartitionWriter:
     ``part``: what of its batch others wrote. ``read``: how many records the shards got of it, once
     that is known. ``forgotten``: nobody can tell whether the batch was written before, as Kafka
     knows of none and it is not so young that it would; ``overwritten``: as Kafka had another
-    checkpoint's progress; ``deleted``: as it was deleted after the query had started. ``left``: the
-    progress that Kafka has.
+    checkpoint's progress; ``deleted``: as it was reset, or deleted after the query had started.
+    ``left``: the progress that Kafka has.
     """
 
     def __init__(self, plan: Plan, partition: int) -> None:
@@ -76,7 +76,8 @@ class PartitionWriter:
             self.left = self.producer.progress()
         progress = BatchProgress.from_text(*self.left)
         self.overwritten = progress is not None and progress.query != context.query
-        self.deleted = progress is None and self.partition in context.remembered
+        is_reset = progress is None and self.left[0] >= 0  # by an operator: it is not ours any more
+        self.deleted = is_reset or (progress is None and self.partition in context.remembered)
         is_unknown = self.overwritten or self.deleted or (progress is None and not context.young)
         self.forgotten = context.in_doubt and is_unknown
         if progress is None or self.overwritten:

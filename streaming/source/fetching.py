@@ -87,8 +87,11 @@ class Fetching(PartitionRequests):
                 yield self.came.popleft()
                 deadline = time.monotonic() + SECONDS_MAX
             elif time.monotonic() > deadline:
+                each = next(iter(self.left.values()))
                 raise self.last_error or KafkaTimeoutError(
-                    f"nothing came of {next(iter(self.left.values()))}"
+                    f"nothing came of {each.topic}, partition {each.partition}, from offset "
+                    f"{each.first} on, for {SECONDS_MAX:.0f} s (if it is in tiered storage, the "
+                    "brokers' remote.fetch.max.wait.ms may be too short)"
                 )
 
     def _look_at_logs(self) -> None:
@@ -179,12 +182,15 @@ class Fetching(PartitionRequests):
         for partition, result in results(answer, parts):
             if result.error_code == OffsetOutOfRangeError.errno:
                 self.doubtful.add(partition)
+                self.replicas.pop(partition, None)
                 self.rest_until = time.monotonic() + LOOK_AGAIN_SECONDS
             elif result.error_code:
                 said = f"{partition[0]} partition {partition[1]}"
                 self._refused(partition[0], for_code(result.error_code)(said))
             elif result.records:
                 self.answers.append((asked[partition], result))
+            else:
+                self._read_from(partition, result.preferred_read_replica)
 
     def _take_answers(self) -> None:
         """Read what batches have come; Unreadable where they are none.

@@ -83,7 +83,11 @@ class Waiting(PartitionRequests):
         self._ask(request, node, partitions, partial(self._answered, parts))
 
     def _answered(self, parts: list[Part], answer: Any) -> None:
-        said = [each for _, each in results(answer, parts)]
+        found = [*results(answer, parts)]
+        for partition, each in found:
+            if not each.records:
+                self._read_from(partition, each.preferred_read_replica)
+        said = [each for _, each in found]
         if answer.error_code or any(each.error_code for each in said):
             self.stale_topics.update(each.home[0] for each in parts)
             self.rest_until = time.monotonic() + LOOK_AGAIN_SECONDS

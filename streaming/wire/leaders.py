@@ -26,7 +26,8 @@ from streaming.wire.brokers import LOOK_AGAIN_SECONDS, Brokers
 class PartitionRequests(ABC):
     """Sends requests and handles answers, in :meth:`poll`.
 
-    ``stale_topics``: topics whose leaders have to be looked up. ``last_error``: of a request.
+    ``stale_topics``: topics whose leaders have to be looked up. ``replicas``: followers from which
+    leaders said to read (KIP-392), until leaders are looked up. ``last_error``: of a request.
     ``failure``: the error that ends the work. ``unanswered``: the number of requests without an
     answer; each may still reach a broker.
     """
@@ -35,6 +36,7 @@ class PartitionRequests(ABC):
     in_flight: set[TopicPartition] = field(init=False, default_factory=set)
     busy_nodes: set[int] = field(init=False, default_factory=set)
     stale_topics: set[str] = field(init=False, default_factory=set)
+    replicas: dict[TopicPartition, int] = field(init=False, default_factory=dict)
     rest_until: float = field(init=False, default=0.0)
     last_error: KafkaError | None = field(init=False, default=None)
     failure: Exception | None = field(init=False, default=None)
@@ -79,6 +81,13 @@ class PartitionRequests(ABC):
         future.add_callback(partial(self._heard, node, partitions, answered))
         future.add_errback(partial(self._lost, node, partitions))
 
+    def _read_from(self, partition: TopicPartition, replica: int) -> None:
+        """Ask this follower next, which the leader named in place of records; -1: the leader."""
+        if replica >= 0:
+            self.replicas[partition] = replica
+        else:
+            self.replicas.pop(partition, None)
+
     def _refused(self, topic: str, error: KafkaError) -> None:
         """Note that a broker refused a request, perhaps because it is not the leader."""
         self.stale_topics.add(topic)
@@ -92,6 +101,7 @@ class PartitionRequests(ABC):
 
     def _look_for_leaders(self) -> None:
         asked = sorted(self.stale_topics)
+        self.replicas.clear()
         self.stale_topics.clear()  # before: an answer that comes meanwhile may add some
         try:
             self.brokers.find_leaders(asked)
@@ -102,7 +112,7 @@ class PartitionRequests(ABC):
     def _send(self) -> None:
         asked: dict[int, list[TopicPartition]] = {}
         for partition in self._wanted():
-            node = self.brokers.leaders.get(partition)
+            node = self.replicas.get(partition, self.brokers.leaders.get(partition))
             if node is None:
                 self.stale_topics.add(partition[0])
             elif node not in self.busy_nodes and partition not in self.in_flight:

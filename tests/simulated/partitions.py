@@ -185,6 +185,7 @@ class Partitions:
             partition_index=part.partition,
             error_code=code,
             records=data,
+            preferred_read_replica=-1,
             aborted_transactions=[Answer(producer_id=p, first_offset=at) for p, at in aborted],
             high_watermark=-1 if log is None else log.end,
             last_stable_offset=-1 if log is None else log.stable,

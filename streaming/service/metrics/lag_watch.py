@@ -128,7 +128,8 @@ class LagWatch(threading.Thread):
         settings = pipeline.config.pipelines[pipeline.name]
         names = (*settings.input, settings.commands)
         # The service itself says once that Kafka is away.
-        ends = topics.ends(pipeline.config, names, announce=False)
+        # What a transaction holds back that nobody ends is unread, too.
+        ends = topics.ends(pipeline.config, names, announce=False, committed=False)
         if not backlog.knows(ends):
             backlog.begin_at(topics.begins(pipeline.config, names, announce=False))
         backlog.see(ends, time.monotonic())

@@ -92,6 +92,17 @@ def test_outputs_that_take_less_than_an_input_are_refused(make, config, topic_pr
     assert "cleanup.policy=delete" in error.remedy
 
 
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_transit_topic_that_is_compacted_is_refused(make, config, topic_prefix, policy):
+    """Its keys are shards: of what several send to one, the last alone would stay."""
+    make("a.in")
+    make("a.transit", cleanup_policy=policy)
+    settings = config(a={"discipline": "multicast", "order": "clock"})
+    with pytest.raises(ConfigError, match=r"a\.transit is compacted, and .* is lost") as refused:
+        limits.require(settings, [topic_prefix + "a"])
+    assert "transit --add-config cleanup.policy=delete" in refused.value.remedy
+
+
 def test_brokers_stamp_records_of_an_input(make, config, topic_prefix):
     """None of them is ahead; old ones there may be, if the service stood."""
     make("a.in", message_timestamp_type="LogAppendTime")

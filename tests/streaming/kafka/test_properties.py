@@ -209,6 +209,17 @@ def test_half_a_login(properties, lacks):
     assert "geheim" not in str(refused.value)
 
 
+def test_a_delegation_token_is_no_password():
+    """Java's clients say in their first message that it is one; ours and librdkafka cannot."""
+    text = (
+        f'{LOGIN}.scram.ScramLoginModule required username="id" password="geheim" tokenauth=true;'
+    )
+    given = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": text}
+    with pytest.raises(ConfigError, match="delegation tokens are not supported") as refused:
+        client_settings.words(config(given))
+    assert "geheim" not in str(refused.value)
+
+
 def test_kerberos_in_both_words():
     pytest.importorskip("gssapi")
     module = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true"

@@ -10,7 +10,15 @@ from streaming.config import parse_config
 from streaming.errors import ConfigError, KafkaRefused, KafkaUnavailable
 from streaming.kafka import limits, topics
 from streaming.kafka.ports import free_port
-from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all, until
+from tests.kafka_helpers import (
+    SECONDS_MAX,
+    Record,
+    create_topics,
+    make_topic,
+    produce,
+    read_all,
+    until,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -194,6 +202,16 @@ def test_records_can_be_deleted_before_an_offset(broker, topic_prefix):
         topics.delete_before(settings, name, {2: 1})
     assert not isinstance(passing.value, KafkaRefused)
     assert "nothing else" not in str(passing.value), "the topic may have been deleted"
+
+
+def test_old_records_of_a_transit_topic_that_was_set_to_compaction_are_not_deleted(
+    broker, config, topic_prefix
+):
+    name = topic_prefix + "a.transit"
+    make_topic(broker.bootstrap, name, cleanup_policy="compact")
+    produce(broker.bootstrap, name, [Record(b"0", b"v")])
+    with pytest.raises(KafkaRefused, match=r"is lost\. Set cleanup\.policy = delete at once"):
+        topics.delete_before(config(a={}), name, {0: 1})
 
 
 def test_new_outputs_take_records_as_large_as_inputs_have(broker, config, topic_prefix):

@@ -1,11 +1,14 @@
 """The sink over an operator's rows, in this process, against a real broker."""
 
 import json
+import random
 import time
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from streaming.arrow.histograms import BOUNDS, LATENCY_MS
 from streaming.arrow.ipc import from_ipc, to_ipc
@@ -15,7 +18,7 @@ from streaming.errors import CheckpointBehind, KafkaUnavailable, ProgressMissing
 from streaming.sink import producer, writer
 from streaming.sink.progress import BatchProgress
 from streaming.sink.sink import Report, Sink, Written
-from tests.kafka_helpers import read_all, wait_for_records
+from tests.kafka_helpers import SECONDS_MAX, make_topic, read_all, wait_for_records
 from tests.streaming.sink.numbered import make_plan
 
 OUTPUT = pa.schema(
@@ -30,6 +33,14 @@ OUTPUT = pa.schema(
 
 AGE_MS = 7000
 PARTITION = 1
+
+
+def reset_offsets(bootstrap, group, topic, offset):
+    """What `kafka-consumer-groups --reset-offsets` does."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
+    (done,) = admin.alter_consumer_group_offsets([wanted]).values()
+    done.result(SECONDS_MAX)
 
 
 @pytest.fixture
@@ -241,3 +252,30 @@ def test_a_record_that_kafka_refuses_for_good_says_what_to_do(plan, broker):
     with pytest.raises(KafkaUnavailable, match=r"5 records.*out: INVALID_TIMESTAMP"):
         run(plan, [ahead], BatchContext("q", 0, False))
     assert read_all(broker.bootstrap, plan.output) == []
+
+
+def test_an_event_that_is_larger_than_a_segment_says_what_to_do(plan, broker):
+    plan = replace(plan, events=plan.events + ".small")
+    make_topic(broker.bootstrap, plan.events, segment_bytes=2**20, max_message_bytes=2**24)
+    large = row(3, plan.events, 0, 1, totals="{}")
+    table = from_ipc(large["rows"][0].as_py())
+    value = pa.array([random.Random(0).randbytes(2**21)], pa.binary())
+    table = table.set_column(table.schema.get_field_index("value"), "value", value)
+    blob = pa.array([to_ipc(table)], pa.binary())
+    large = large.set_column(large.schema.get_field_index("rows"), "rows", blob)
+    with pytest.raises(KafkaUnavailable, match="RECORD_LIST_TOO_LARGE") as refused:
+        run(plan, [large], BatchContext("q", 0, False))
+    assert "segment.bytes" in refused.value.remedy
+
+
+def test_progress_that_an_operator_reset_stops_the_batch(plan, broker):
+    """`kafka-consumer-groups --reset-offsets` leaves an offset without our metadata."""
+    rows = [row(4, plan.output, 0, 5, totals='{"read": 5}', wrote_before=True)]
+    context = BatchContext("q", 7, True, young=True)
+    run(plan, rows, context)
+    writer._writers.clear()
+    group = plan.progress_group(PARTITION)
+    reset_offsets(broker.bootstrap, group, plan.events, 7)
+    with pytest.raises(ProgressMissing, match="somebody reset it"):
+        run(plan, rows, context)
+    assert len(read_all(broker.bootstrap, plan.output)) == 5
