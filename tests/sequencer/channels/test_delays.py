@@ -13,13 +13,8 @@ from sequencer.channels.delays import BOUNDS, BUCKETS, SAMPLES_MAX, Quantile, no
 from sequencer.channels.happened import Buffer, Waiting
 from sequencer.labels import LinearLabels
 from tests.seeds import examples
-from tests.sequencer.channels.histories import (
-    Runner,
-    adapting,
-    batches,
-    follow,
-    stories,
-)
+from tests.sequencer.channels.histories import Runner, batches, follow
+from tests.sequencer.channels.strategies import adapting, stories
 
 BY = [Quantile(0.5, 0, 60), Quantile(0.9, 5, 60), Quantile(0.8, 0, 25)]
 LABELS = LinearLabels()

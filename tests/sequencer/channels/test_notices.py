@@ -9,15 +9,8 @@ from hypothesis import strategies as st
 from sequencer.channels import ChannelCommand, Op, Rules, Skip
 from sequencer.labels import LinearLabels
 from tests.seeds import examples
-from tests.sequencer.channels.histories import (
-    Runner,
-    any_split,
-    as_command,
-    batches,
-    commands,
-    follow,
-    stories,
-)
+from tests.sequencer.channels.histories import Runner, any_split, batches, follow
+from tests.sequencer.channels.strategies import as_command, commands, stories
 
 
 @settings(max_examples=examples(120), deadline=None)

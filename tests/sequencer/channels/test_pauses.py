@@ -12,7 +12,8 @@ from sequencer.channels import Arrivals, Rules, Skip, delays, step
 from sequencer.channels.delays import Quantile
 from sequencer.labels import LinearLabels
 from tests.seeds import examples
-from tests.sequencer.channels.histories import Runner, adapting, batches, follow, stories
+from tests.sequencer.channels.histories import Runner, batches, follow
+from tests.sequencer.channels.strategies import adapting, stories
 
 BY = [Quantile(0.5, 0, 60), Quantile(0.9, 5, 60)]
 LENGTHS = st.sampled_from([0, 0, 1, 9, 100, 20_000])

@@ -10,15 +10,8 @@ from sequencer.channels import ChannelCommand, Op, Rules
 from sequencer.custom_labels import CustomLabels
 from sequencer.labels import LinearLabels
 from tests.seeds import examples
-from tests.sequencer.channels.histories import (
-    Runner,
-    as_command,
-    batches,
-    commands,
-    how_of,
-    judge,
-    stories,
-)
+from tests.sequencer.channels.histories import Runner, batches, how_of, judge
+from tests.sequencer.channels.strategies import as_command, commands, stories
 
 KEYS = (b"a", b"b\xff")
 

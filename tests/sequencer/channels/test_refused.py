@@ -8,16 +8,8 @@ from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from sequencer.custom_labels import CustomLabels
 from sequencer.labels import LinearLabels
 from tests.seeds import examples
-from tests.sequencer.channels.histories import (
-    Runner,
-    any_split,
-    as_command,
-    batches,
-    commands,
-    follow,
-    stories,
-    timeless,
-)
+from tests.sequencer.channels.histories import Runner, any_split, batches, follow, timeless
+from tests.sequencer.channels.strategies import as_command, commands, stories
 
 WHY = ("too-large", "refused")
 

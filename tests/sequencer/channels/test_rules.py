@@ -13,14 +13,8 @@ from sequencer.channels import Full, Rules, Skip
 from sequencer.channels.globs import first_match, first_match_of, matches
 from sequencer.labels import LinearLabels
 from tests.seeds import examples
-from tests.sequencer.channels.histories import (
-    Runner,
-    any_split,
-    batches,
-    follow,
-    other_rules,
-    stories,
-)
+from tests.sequencer.channels.histories import Runner, any_split, batches, follow
+from tests.sequencer.channels.strategies import other_rules, stories
 
 GLOBS = ["a*", "b", "vip.*", "*", "?", "[ab]", "[!a]*"]
 LABELS = LinearLabels()

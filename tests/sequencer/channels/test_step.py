@@ -29,19 +29,9 @@ from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from sequencer.custom_labels import CustomLabels
 from sequencer.labels import CyclicLabels, LinearLabels
 from tests.seeds import examples
-from tests.sequencer.channels.histories import (
-    Runner,
-    any_split,
-    as_command,
-    batches,
-    commands,
-    follow,
-    judge,
-    numeric_place,
-    stories,
-    timeless,
-)
+from tests.sequencer.channels.histories import Runner, any_split, batches, follow, judge, timeless
 from tests.sequencer.channels.model import NaiveChannels
+from tests.sequencer.channels.strategies import as_command, commands, numeric_place, stories
 
 
 @settings(max_examples=examples(200), deadline=None)

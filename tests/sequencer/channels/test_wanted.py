@@ -16,7 +16,8 @@ from sequencer.channels.runs import RUNS_MAX, TRIES_MAX
 from sequencer.custom_labels import CustomLabels
 from sequencer.labels import CyclicLabels, LinearLabels
 from tests.seeds import examples
-from tests.sequencer.channels.histories import Runner, batches, stories
+from tests.sequencer.channels.histories import Runner, batches
+from tests.sequencer.channels.strategies import stories
 
 RULES = Rules(LinearLabels(), ask_ms=100)
 
