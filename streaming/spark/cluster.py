@@ -22,10 +22,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[*]"
-ONE_PROCESS = {"spark.storage.blockManagerHeartbeatTimeoutMs": "36500d"}
-"""If the executor is the driver's own process, it is there as long as that. By default Spark takes
-it for lost if its heartbeats are late, as after a pause of two minutes (a suspended machine, a long
-garbage collection); it cannot register again then, and ends its JVM after 60 further heartbeats."""
+ONE_MACHINE = {
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "36500d",
+    "spark.shuffle.checksum.enabled": "false",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.sort.bypassMergeThreshold": "1",
+    "spark.shuffle.spill.diskWriteBufferSize": str(128 * 2**10),
+    "spark.broadcast.blockSize": "256k",
+    "spark.broadcast.checksum": "false",
+    "spark.broadcast.compress": "false",
+}
+"""If shuffled data does not cross a network, compressing it takes longer than the rest of its way.
+All of it has a checksum (`streaming.arrow.ipc`). A task writes a file for each partition and then
+merges them, unless Spark takes that for too many files. A batch broadcasts some 100 KB (its tasks,
+Hadoop's properties); for each, Spark allocates a 4 MiB block by default, and a MiB to write a few
+KB: a quarter of all memory that the JVM allocated in small batches.
+
+The executor is the driver's own process, there as long as that. By default Spark takes it for lost
+if its heartbeats are late, as after a pause of two minutes (a suspended machine, a long garbage
+collection); it cannot register again then, and ends its JVM after 60 further heartbeats."""
 STANDALONE = "spark://"
 MASTER_SECONDS_MAX = 60
 CONNECT_SECONDS_MAX = 3

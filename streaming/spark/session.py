@@ -22,7 +22,7 @@ from streaming.errors import ConfigError
 from streaming.kafka.jars import gs_jars, s3_jars, spark_jars
 from streaming.spark import ctrl_c, failures
 from streaming.spark.class_archive import ClassArchive, class_archive
-from streaming.spark.cluster import DEFAULT_MASTER, ONE_PROCESS, is_local_master
+from streaming.spark.cluster import DEFAULT_MASTER, ONE_MACHINE, is_local_master
 from streaming.spark.fork_server import ForkServer
 from streaming.spark.jvm import Jvm, spark_home
 from streaming.spark.launching import JAVA_OPTIONS, class_path
@@ -112,21 +112,6 @@ collection every 21 s made a batch wait for 140 ms."""
 
 PRELOAD = "SEQUENCER_PRELOAD"
 """See `worker_daemon`, which is not imported here: importing it changes PySpark's daemon."""
-
-ONE_MACHINE = {
-    "spark.shuffle.checksum.enabled": "false",
-    "spark.shuffle.compress": "false",
-    "spark.shuffle.sort.bypassMergeThreshold": "1",
-    "spark.shuffle.spill.diskWriteBufferSize": str(128 * 2**10),
-    "spark.broadcast.blockSize": "256k",
-    "spark.broadcast.checksum": "false",
-    "spark.broadcast.compress": "false",
-}
-"""If shuffled data does not cross a network, compressing it takes longer than the rest of its way.
-All of it has a checksum (`streaming.arrow.ipc`). A task writes a file for each partition and then
-merges them, unless Spark takes that for too many files. A batch broadcasts some 100 KB (its tasks,
-Hadoop's properties); for each, Spark allocates a 4 MiB block by default, and a MiB to write a few
-KB: a quarter of all memory that the JVM allocated in small batches."""
 
 PAGE_BYTES = str(4 * 2**20)
 """The page size for sorting and shuffling; a larger pack gets a page of its own. By default a page
@@ -235,7 +220,7 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
         "spark.buffer.pageSize": PAGE_BYTES,
         **PYTHON_WORKERS,
         f"{EXECUTOR_VARIABLE}{PRELOAD}": ",".join(operators(config.pipelines.values())),
-        **(ONE_MACHINE | ONE_PROCESS if is_local_master(master) else EXECUTORS),
+        **(ONE_MACHINE if is_local_master(master) else EXECUTORS),
         **(LOCAL_CHECKPOINT if all(map(is_local, places)) else {}),
         **({} if has_rows(config.pipelines.values()) else INTERPRETED),
         **own,
