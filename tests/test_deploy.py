@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from streaming.config import parse_config
+from tests.chart import CHART, rendered
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
-CHART = DEPLOY / "helm" / "sequencer"
 KUBERNETES = "1.31"
 EXECUTOR = {
     "SPARK_DRIVER_URL": "spark://d:7078",
@@ -83,18 +83,6 @@ def test_the_image_is_as_a_linter_wants_it():
     assert done.returncode == 0, done.stdout
     text = (DEPLOY / "Dockerfile").read_text()
     assert text.index("USER 10001") < text.index("ENTRYPOINT")
-
-
-def rendered(*settings):
-    """The chart's objects by kind, as Helm renders them."""
-    helm = pytest.importorskip(
-        "helm_python", reason="helm-python-sdk has no wheel for this machine"
-    )
-    values = helm.parse_set_string(",".join(settings))
-    with helm.Chart.load(CHART) as chart:
-        files = chart.render(values, name="orders", namespace="trading")
-    objects = [each for file in files.values() for each in yaml.safe_load_all(file) if each]
-    return {each["kind"]: each for each in objects}
 
 
 def require_good(objects, spark):

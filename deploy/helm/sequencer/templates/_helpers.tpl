@@ -34,8 +34,7 @@ app.kubernetes.io/component: driver
 "spark.kubernetes.container.image.pullSecrets" = {{ join "," .Values.pullSecrets | quote }}
 {{- end }}
 "spark.kubernetes.driver.pod.name" = "${HOSTNAME}"
-"spark.kubernetes.authenticate.serviceAccountName" = {{ include "sequencer.account" . | quote }}
-"spark.kubernetes.executor.podNamePrefix" = "{{ include "sequencer.name" . }}"
+"spark.kubernetes.authenticate.executor.serviceAccountName" = {{ include "sequencer.account" . | quote }}
 "spark.kubernetes.executor.label.app.kubernetes.io/instance" = {{ .Release.Name | quote }}
 "spark.kubernetes.executor.podTemplateFile" = "/etc/sequencer/executor.yaml"
 "spark.driver.host" = "{{ include "sequencer.name" . }}-driver.{{ .Release.Namespace }}.svc"
