@@ -28,9 +28,15 @@ FAULTS = {"properties": kafka_properties.fault, "schema_registry_properties": re
 """The tables of properties below `[kafka]`, and what says what is wrong with one of them."""
 BOOTSTRAP = "SEQUENCER_BOOTSTRAP_SERVERS"
 UNSUPPORTED = {
-    "spark.submit.deployMode": "the driver always runs where `sequencer run` is called",
-    "spark.remote": "Spark Connect is not supported",
+    "spark.submit.deployMode": ("client", "the driver always runs where `sequencer run` is called"),
+    "spark.remote": ("", "Spark Connect is not supported"),
+    "spark.dynamicAllocation.enabled": (
+        "false",
+        "a start waits for executors before there is work for them, and they keep state",
+    ),
+    "spark.task.cpus": ("1", "a task needs one core, and executors with fewer get no task"),
 }
+"""Spark's properties that are refused, with the one value that is not, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +268,9 @@ def _spark(values: Any, environ: Mapping[str, str], faults: list[str]) -> dict[s
             text = str(value).lower() if isinstance(value, bool) else str(value)
             filled = properties.fill(text, environ, path, faults, properties.SPARK_VARIABLE)
             settings[key] = text if filled is None else filled
-            if key in UNSUPPORTED and settings[key] != "client":
-                faults.append(f"{path}: {UNSUPPORTED[key]}; leave it out")
+            allowed, why = UNSUPPORTED.get(key, (settings[key], ""))
+            if settings[key] != allowed:
+                faults.append(f"{path}: {why}; leave it out")
     return settings
 
 

@@ -209,9 +209,7 @@ def misfits(cores: int, partitions: Mapping[str, int], asked: int | None = None)
 
 
 def _wanted(spark: dict[str, str]) -> int:
-    """Return the cores that the configuration asks for; 1 if that is all of them, or varies."""
+    """Return the cores that the configuration asks for; 1 if that is all of them."""
     if cores := spark.get("spark.cores.max"):
         return int(cores)
-    if spark.get("spark.dynamicAllocation.enabled") == "true":
-        return 1
     return int(spark.get("spark.executor.instances", 1)) * int(spark.get("spark.executor.cores", 1))

@@ -327,7 +327,6 @@ def local(config: Config) -> Config:
     """Return the configuration for this machine's cores, beside a running service."""
     cluster = ("spark.archives", "spark.executorEnv.PYTHONPATH", "spark.pyspark.python")
     kept = {name: value for name, value in config.spark.items() if name not in cluster}
-    kept.pop("spark.dynamicAllocation.enabled", None)
     return replace(config, spark={**kept, "spark.master": DEFAULT_MASTER})
 
 

@@ -43,7 +43,7 @@ def test_an_executor_a_worker_and_the_driver_are_killed(cluster, traffic):
 WRONG = {
     "no archive": ({"spark.archives": "", "spark.executorEnv.PYTHONPATH": ""}, "no module"),
     "no python": ({"spark.pyspark.python": "/no/python"}, "no Python at /no/python"),
-    "no number": ({"spark.task.cpus": "many"}, "Spark does not start"),
+    "no number": ({"spark.task.maxFailures": "many"}, "Spark does not start"),
 }
 
 

@@ -342,11 +342,22 @@ def test_a_byte_order_mark_is_no_fault(tmp_path):
     [
         ('"spark.submit.deployMode" = "cluster"', "the driver always runs where"),
         ('"spark.remote" = "sc://host"', "Spark Connect is not supported"),
+        (
+            '"spark.dynamicAllocation.enabled" = true',
+            "a start waits for executors before there is work",
+        ),
+        ('"spark.task.cpus" = 2', "executors with fewer get no task"),
     ],
 )
 def test_what_of_spark_is_not_supported(setting, told):
     (fault,) = faults(f'[spark]\n{setting}\n[pipelines.p]\ndiscipline = "channel"')
     assert told in fault
+
+
+def test_what_of_spark_is_as_it_is_anyway_passes():
+    spark = {"spark.dynamicAllocation.enabled": False, "spark.task.cpus": 1}
+    pipelines = {"p": {"discipline": "channel"}}
+    assert parse_config({"spark": spark, "pipelines": pipelines}, {}, "").spark
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,6 @@ def test_a_stop_ends_the_wait():
         ({}, 1),
         ({"spark.cores.max": "6"}, 6),
         ({"spark.executor.instances": 3, "spark.executor.cores": 2}, 6),
-        ({"spark.dynamicAllocation.enabled": True, "spark.executor.instances": 3}, 1),
     ],
 )
 def test_cores_that_are_asked_for(spark, cores):
