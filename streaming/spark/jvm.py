@@ -24,7 +24,7 @@ from streaming.kafka.jars import pyspark_folder
 from streaming.spark.class_archive import ClassArchive
 from streaming.spark.fork_server import ForkServer
 from streaming.spark.launching import JAVA_OPTIONS, command
-from streaming.spark.processes import ALLOCATORS, UNHEARD, quietly
+from streaming.spark.processes import ALLOCATORS, FILE_NAMES, UNHEARD, quietly
 from streaming.spark.scratch import Scratch
 
 START_SECONDS_MAX = 120
@@ -82,6 +82,7 @@ class Jvm:
                 **ALLOCATORS,
                 **os.environ,
                 **variables,
+                **FILE_NAMES,
                 "SPARK_HOME": str(home),
                 "SPARK_CONNECT_MODE": "0",
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address),

@@ -17,6 +17,9 @@ ALLOCATORS = {
 RocksDB or librdkafka may keep an arena of its own: 80 MiB more, and not faster. Memory of large
 records is kept for the next batch: else the system clears it anew, page by page. So Arrow uses this
 allocator, not its own: as fast with small records, 10 % faster with large ones."""
+FILE_NAMES = {"LC_ALL": "C.UTF-8"}
+"""Has Java write names of files in UTF-8, as Python does, whatever the locale of the host: under
+LC_ALL=C it writes other names, and cannot open those with letters beyond ASCII."""
 UNHEARD = ["/bin/sh", "-c", 'trap "" INT TERM; exec "$0" "$@"']
 """Ignores Ctrl-C and SIGTERM: they are for the service, which then ends the JVM."""
 

@@ -26,7 +26,7 @@ from streaming.spark.cluster import DEFAULT_MASTER, ONE_MACHINE, is_local_master
 from streaming.spark.fork_server import ForkServer
 from streaming.spark.jvm import Jvm, spark_home
 from streaming.spark.launching import JAVA_OPTIONS, class_path
-from streaming.spark.processes import ALLOCATORS, quietly
+from streaming.spark.processes import ALLOCATORS, FILE_NAMES, quietly
 from streaming.spark.scratch import BATCH_BYTES, ROWS_BYTES, Scratch
 from streaming.spark.session_access import NAMED_STATES
 from streaming.spark.spark_files import LOG_FORMAT
@@ -127,7 +127,9 @@ UNSEEN = {
 """History for Spark's user interface, which is off; the default is a thousand batches."""
 
 EXECUTOR_VARIABLE = "spark.executorEnv."
-EXECUTORS = {f"{EXECUTOR_VARIABLE}{name}": value for name, value in ALLOCATORS.items()}
+EXECUTORS = {
+    f"{EXECUTOR_VARIABLE}{name}": value for name, value in (ALLOCATORS | FILE_NAMES).items()
+}
 """On a cluster, executors do not inherit the environment of this JVM."""
 
 LOCAL_CHECKPOINT = {

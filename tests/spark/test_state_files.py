@@ -31,7 +31,7 @@ def pipeline(broker, folder, prefix):
     return write_config(folder, broker.bootstrap, {"p": channel_topics(prefix)})
 
 
-def order(broker, config, prefix, part):
+def order(broker, config, prefix, part, **how):
     """Send some messages of each channel, and let the service order them."""
     labels = range(LABELS_EACH * part, LABELS_EACH * (part + 1))
     rows = [
@@ -40,7 +40,7 @@ def order(broker, config, prefix, part):
         for key in range(9)
     ]
     produce(broker.bootstrap, f"{prefix}in", rows)
-    run_once(config)
+    run_once(config, **how)
     found = read_all(broker.bootstrap, f"{prefix}out")
     wanted = [b"%d" % n for n in range(LABELS_EACH * (part + 1))]
     for key in range(9):
@@ -114,6 +114,18 @@ def test_a_snapshot_that_a_power_cut_tore_is_passed_over(broker, topic_prefix, t
         each.with_name(f".{each.name}.crc").unlink(missing_ok=True)
     order(broker, config, topic_prefix, next(parts))
     assert not any(each.exists() for each in torn)
+
+
+def test_a_folder_has_one_name_under_every_locale(broker, topic_prefix, tmp_path):
+    """Java under LC_ALL=C has no letter beyond ASCII."""
+    create_topics(broker.bootstrap, {f"{topic_prefix}in": 2})
+    root = tmp_path / "f\N{LATIN SMALL LETTER U WITH DIAERESIS}r"
+    topics = {"p": channel_topics(topic_prefix)}
+    config = write_config(tmp_path, broker.bootstrap, topics, checkpoint=str(root))
+    order(broker, config, topic_prefix, 0, cold=True, environment={"LC_ALL": "C"})
+    order(broker, config, topic_prefix, 1)
+    assert states(root / "p")
+    assert not [each for each in tmp_path.iterdir() if "?" in each.name]
 
 
 def order_live(broker, prefix, part, service):
