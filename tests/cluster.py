@@ -83,12 +83,20 @@ class Standalone:
     def __enter__(self) -> Self:
         bare = [sys.executable, "-m", "venv", "--without-pip", str(self.folder / "bare")]
         subprocess.run(bare, check=True, timeout=60)
-        where = ("--host", HOST, "--port", str(self.port), "--webui-port", "0")
-        self.master = Daemon("master", self.folder, *where)
-        self.master.until_said("elected leader")
+        self._begin_master()
         for _ in range(self.count):
             self.add_worker()
         return self
+
+    def _begin_master(self) -> None:
+        where = ("--host", HOST, "--port", str(self.port), "--webui-port", "0")
+        self.master = Daemon("master", self.folder, *where)
+        self.master.until_said("elected leader")
+
+    def restart_master(self) -> None:
+        """kill -9 of the master; the next one knows of nothing."""
+        self.master.kill()
+        self._begin_master()
 
     def add_worker(self, *, prefix: tuple[str, ...] = ()) -> Daemon:
         work = self.folder / f"work-{len(self.workers)}"

@@ -47,6 +47,10 @@ CONNECT_SECONDS_MAX = 3
 SETTLE_SECONDS = 30
 """How long to wait for all the wanted cores; then work begins with those that are there."""
 REMIND_SECONDS = 60
+LOST_SECONDS_MAX = 120
+"""How long to wait for executors of a standalone master when all were lost. A master that was
+started again without `spark.deploy.recoveryMode` does not know the application: it ends its
+executors, gives no others, and does not report that to the driver."""
 POLL_SECONDS = 0.2
 CROWDED = 4
 """State partitions per core above which a warning is logged."""
@@ -114,7 +118,7 @@ class Cluster:
         self.local = is_local_master(self.master)
         self.say = say
         self.wanted = _wanted(config.spark)
-        self._alone = False
+        self._alone_since: float | None = None
 
     def cores(self) -> int:
         """Return the number of cores of the present executors."""
@@ -143,16 +147,32 @@ class Cluster:
         return False
 
     def watch(self) -> None:
-        """Report when all executors are gone, and when some are back."""
+        """Report when all executors are gone, and when some are back.
+
+        Raises JobFailed if a standalone master gives none for some time.
+        """
         if self.local:
             return
         self.require_alive()
         cores = self.cores()
-        if not cores and not self._alone:
+        if cores:
+            if self._alone_since is not None:
+                self.say(f"{cores} cores of {self.master} are there again")
+            self._alone_since = None
+        elif self._alone_since is None:
+            self._alone_since = time.monotonic()
             self.say(self._waiting(0))
-        elif cores and self._alone:
-            self.say(f"{cores} cores of {self.master} are there again")
-        self._alone = not cores
+        elif self.master.startswith(STANDALONE):
+            self._require_known(time.monotonic() - self._alone_since)
+
+    def _require_known(self, alone_seconds: float) -> None:
+        if alone_seconds > LOST_SECONDS_MAX:
+            raise JobFailed(
+                f"All executors are lost, and {self.master} gives no others.",
+                "What was committed is kept; the next start repeats a batch that was running.",
+                "Start again: a master that was restarted without spark.deploy.recoveryMode does "
+                "not know of this service any more. If there are no free cores, the start waits.",
+            )
 
     @property
     def deserted(self) -> bool:

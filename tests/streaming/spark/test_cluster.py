@@ -2,6 +2,7 @@
 
 import os
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -70,6 +71,27 @@ def test_a_stop_ends_the_wait():
 )
 def test_cores_that_are_asked_for(spark, cores):
     assert cluster._wanted(config(**spark).spark) == cores
+
+
+def test_a_master_that_gives_no_others_ends_the_service(monkeypatch):
+    cores, said, seconds = [2], [], [0]
+    monkeypatch.setattr(cluster, "executor_cores", lambda _context: cores[0])
+    monkeypatch.setattr(cluster, "is_stopped", lambda _context: False)
+    monkeypatch.setattr(cluster.time, "monotonic", lambda: seconds[0])
+
+    def watched(master):
+        context = SimpleNamespace(sparkContext=SimpleNamespace(master=master))
+        return cluster.Cluster(context, config(), said.append)
+
+    standalone, kubernetes = watched("spark://h:7077"), watched("k8s://https://h")
+    for cores[0], seconds[0] in ((2, 0), (0, 10), (0, 130), (1, 140), (0, 150), (0, 270)):
+        standalone.watch()
+        kubernetes.watch()
+    assert [line.split()[0] for line in said] == ["Waiting"] * 2 + ["1"] * 2 + ["Waiting"] * 2
+    seconds[0] = 271
+    kubernetes.watch()  # it asks for pods until there are some
+    with pytest.raises(JobFailed, match=r"All executors are lost, and spark://h:7077 gives no"):
+        standalone.watch()
 
 
 def test_what_the_guarantees_do_not_allow_is_told():
