@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.plan import Plan
 from streaming.errors import (
     LOOK,
+    NOT_FINISHED,
     CheckpointBehind,
     ConfigError,
     Fenced,
     InputChanged,
     KafkaUnavailable,
     ProgressMissing,
+    StorageUnavailable,
 )
 from streaming.logs import count
 
@@ -186,6 +189,17 @@ def planned_otherwise(plan: Plan, unlike: Mapping[str, str], batch: int) -> Conf
         "Set it back, let the service finish the batch (sequencer run CONFIG --once), then change "
         "it. If that cannot work, start with --accept-repeats: the batch is written again from its "
         "beginning, under new incarnations (docs/backup.md).",
+    )
+
+
+def elsewhere(plan: Plan, batch: int) -> StorageUnavailable:
+    """The host of a task does not see what the driver wrote to the checkpoint's folder."""
+    return StorageUnavailable(
+        f"Executors on {socket.gethostname()} do not see batch {batch} of pipeline "
+        f"{plan.pipeline!r} in {plan.folder}: it is not the driver's folder there.",
+        NOT_FINISHED,
+        "Every host must mount the checkpoint's folder at the same path: mount it there, or take "
+        "the host from the cluster.",
     )
 
 

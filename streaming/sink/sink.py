@@ -38,7 +38,7 @@ from streaming.sink.answers import Answer, noting
 from streaming.sink.parts import FewerRead, PartChanged, Parts
 from streaming.sink.progress import BatchProgress
 from streaming.sink.refusals import RecordsRefused
-from streaming.sink.writer import make_producer, writer_for
+from streaming.sink.writer import make_producer, require_seen, writer_for
 from streaming.spark.stream_end import until_end
 
 SUMMARY = "report string"
@@ -125,7 +125,9 @@ class Sink:
 
         task = TaskContext.get()
         assert task is not None  # noqa: S101  (Spark runs this in a task)
-        report = self.run(batch_context(), int(task.partitionId()), until_end(batches))
+        context = batch_context()
+        require_seen(self.plan, context)
+        report = self.run(context, int(task.partitionId()), until_end(batches))
         if report is not None:
             yield pa.RecordBatch.from_pydict({"report": [report.to_text()]})
 

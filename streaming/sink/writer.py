@@ -226,6 +226,16 @@ class PartitionWriter:
         return self.plan.partitions.get(topic) or look_up(self.plan, topic)
 
 
+def require_seen(plan: Plan, context: BatchContext) -> None:
+    """Raise StorageUnavailable if the checkpoint's folder on this host has not this batch.
+
+    An executor may come after the check of a start, on a host without the folder: the state would
+    be in another folder of that name, which is lost with the host.
+    """
+    if plan.folder and not same_input(context.digest, logged_in(plan.folder, context.batch) or b""):
+        raise failures.elsewhere(plan, context.batch)
+
+
 def logged_in(folder: str, batch: int) -> bytes | None:
     """Return a batch of the offset log; None where it is not kept, or not seen by this worker."""
     with contextlib.suppress(OSError):

@@ -1,5 +1,7 @@
 """A Spark standalone cluster whose hosts lack the project: all disciplines, through kill -9."""
 
+import os
+import signal
 import subprocess
 
 import pytest
@@ -79,18 +81,64 @@ def test_a_service_without_cores_says_so_and_stops_at_once(broker, cluster, traf
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_master_that_forgot_the_service_ends_it(broker, tmp_path):
+    made = Traffic(broker, tmp_path)
+    with Standalone(tmp_path, workers=1) as other:
+        run_on(made.config, other.spark(packed(other, made.config)))
+        made.send(5)
+        with Service(made.config) as service:
+            service.until(made.done, LIMIT_S)
+            other.restart_master()
+            made.send(5)
+            assert service.wait(LIMIT_S) == 1, service.said()
+            assert "All executors are lost" in service.said()
+        made.finish()
+
+
+def alone(folder):
+    """The words in front of a worker that has another folder in place of this one; or skips."""
+    words = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs none "{folder}" && exec "$@"', "sh")
+    tried = subprocess.run([*words, "true"], capture_output=True, check=False, timeout=60)
+    if tried.returncode:
+        pytest.skip("this user may not mount a folder of its own, as another host would have")
+    return words
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_host_without_the_folder_that_comes_later_writes_nothing(broker, tmp_path):
+    folder = tmp_path / "state"
+    folder.mkdir()
+    prefix = alone(folder)
+    made = Traffic(broker, tmp_path, checkpoint=str(folder), state_partitions=2, shards=4)
+    with Standalone(tmp_path, workers=1) as other:
+        spark = other.spark(packed(other, made.config)) | {"spark.cores.max": "2"}
+        run_on(made.config, spark)
+        with Service(made.config) as service:
+            service.until(lambda: "pipelines running" in service.said(), LIMIT_S)
+            (first,) = other.workers[0].executors()
+            os.kill(first, signal.SIGSTOP)  # so there are tasks of the first batch for the other
+            worker = other.add_worker(prefix=prefix)
+            service.until(lambda: "it is not the driver's folder there" in service.said(), LIMIT_S)
+            worker.kill()
+            os.kill(first, signal.SIGCONT)
+            made.send(20)
+            service.until(made.done, LIMIT_S)
+            assert service.stop() == 0, service.said()
+    made.judge()
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_folder_that_hosts_do_not_share_is_refused(broker, tmp_path):
     folder = tmp_path / "state"
     folder.mkdir()
-    alone = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs none "{folder}" && exec "$@"', "sh")
-    tried = subprocess.run([*alone, "true"], capture_output=True, check=False, timeout=60)
-    if tried.returncode:
-        pytest.skip("this user may not mount a folder of its own, as another host would have")
+    prefix = alone(folder)
     made = Traffic(broker, tmp_path, checkpoint=str(folder))
     (tmp_path / "cluster").mkdir()
     with Standalone(tmp_path / "cluster", workers=1) as other:
-        other.add_worker(prefix=alone)
+        other.add_worker(prefix=prefix)
         spark = other.spark(packed(other, made.config)) | {"spark.cores.max": "2"}
         run_on(made.config, spark)
         with Service(made.config) as service:

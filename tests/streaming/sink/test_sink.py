@@ -14,9 +14,15 @@ from streaming.arrow.histograms import BOUNDS, LATENCY_MS
 from streaming.arrow.ipc import from_ipc, to_ipc
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Headers
-from streaming.errors import CheckpointBehind, KafkaUnavailable, ProgressMissing, SequencerError
+from streaming.errors import (
+    CheckpointBehind,
+    KafkaUnavailable,
+    ProgressMissing,
+    SequencerError,
+    StorageUnavailable,
+)
 from streaming.sink import producer, writer
-from streaming.sink.progress import BatchProgress
+from streaming.sink.progress import BatchProgress, hashed
 from streaming.sink.sink import Report, Sink, Written
 from tests.kafka_helpers import SECONDS_MAX, make_topic, read_all, wait_for_records
 from tests.streaming.sink.numbered import make_plan
@@ -207,6 +213,21 @@ def test_what_a_copy_of_the_checkpoint_wrote_meanwhile_stops_the_batch(
     (offsets / "11").unlink()
     run(plan, [row(3, plan.output, 5, 2, totals="{}")], goes_on)
     assert len(read_all(broker.bootstrap, plan.output)) == 7, "batch 11 was its own"
+
+
+def test_a_host_that_has_another_folder_writes_nothing(plan, tmp_path):
+    context = BatchContext("q", 11, digest=f"{hashed(b'the log')}.a")
+    writer.require_seen(plan, context)  # the checkpoint is in no folder
+    plan = replace(plan, folder=str(tmp_path))
+    offsets = tmp_path / "offsets"
+    with pytest.raises(StorageUnavailable, match="do not see batch 11"):
+        writer.require_seen(plan, context)
+    offsets.mkdir()
+    (offsets / "11").write_bytes(b"the log of an older copy")
+    with pytest.raises(StorageUnavailable, match="it is not the driver's folder there"):
+        writer.require_seen(plan, context)
+    (offsets / "11").write_bytes(b"the log")
+    writer.require_seen(plan, context)
 
 
 def test_a_young_batch_whose_progress_is_missing_was_not_written(plan, broker):
