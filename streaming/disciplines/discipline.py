@@ -46,6 +46,12 @@ class Fixed:
     instead: str = ""
 
 
+EXCHANGED_BYTES_MAX = 32_000_000
+"""The most bytes of records that shards which send each other messages read in a batch, and keep
+before they read only one at a time. Spark passes their state through its JVM, whole, with every
+batch; some copies of it have to find room there, and other shards keep records, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
     """Limits of a batch's input; without any, the service's limits apply.
@@ -53,13 +59,14 @@ class Pace:
     At most ``records_max`` input records, and as many as will give about ``deliveries_max``
     deliveries, by the ratio of the batches before. While more than ``held_high`` deliveries wait,
     until fewer than ``held_low`` do, inputs are read a few records at a time: a backlog stays in
-    Kafka.
+    Kafka. At most about ``bytes_max`` bytes; while shards keep more, one record at a time.
     """
 
     records_max: int | None = None
     deliveries_max: int | None = None
     held_high: int | None = None
     held_low: int = 0
+    bytes_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

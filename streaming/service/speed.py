@@ -40,13 +40,15 @@ class Speed:
         elif service.batch_records_max is None:
             grown = BATCH_RECORDS_GROWN
         timed = service.batch_records_max is None and not self.slow
+        size = min(service.batch_bytes_max, self.pace.bytes_max or service.batch_bytes_max)
 
         def fewer() -> int:
             bounds = [self._in_deliveries(progress)]
             bounds += [self._in_time(progress)] if timed else []
+            bounds += [1] if sum(progress.kept_bytes.values()) > size else []
             return min(filter(None, bounds), default=0)
 
-        return Limits(records, service.batch_bytes_max, grown, progress.kept, fewer)
+        return Limits(records, size, grown, progress.kept, fewer)
 
     def _in_deliveries(self, progress: Progress) -> int:
         """Return how many records give about as many deliveries as a batch may have; 0: any."""

@@ -34,6 +34,14 @@ def test_inputs_are_read_slowly_while_too_much_waits():
             assert records(speed, kept=10**9) == (1 if speed.slow else 100)
 
 
+def test_one_record_is_read_while_shards_keep_many_bytes():
+    progress = Progress(shards={0: Totals()}, kept_bytes={0: 600, 1: 400})
+    limits = Speed(Pace(records_max=100, bytes_max=1_000)).limits(Service(), progress)
+    assert (limits.size, limits.records_now()) == (1_000, 100)
+    progress.kept_bytes[1] += 1
+    assert limits.records_now() == 1
+
+
 def test_without_a_pace_the_service_says():
     speed = Speed(Pace())
     assert not speed.changes(10**9)
@@ -91,7 +99,8 @@ def test_after_a_damaged_status_a_large_group_on_a_network_is_known_by_what_its_
 def test_a_status_has_no_field_that_version_1_0_0_does_not_know():
     totals = Totals(seen=1, due_ms=2, expected=[3, 4])
     status = status_of({5: totals})
-    assert set(status["5"]) == {each.name for each in fields(Totals)} - {"expected"}
+    later = {"expected", "kept_bytes"}
+    assert set(status["5"]) == {each.name for each in fields(Totals)} - later
     assert shards_in({"shards": json.loads(json.dumps(status))}) == {
         5: replace(totals, expected=None)
     }
