@@ -42,13 +42,17 @@ TABLE_BYTES_MIN, TABLE_BYTES_MAX = 2 * 2**20, 8 * 2**20
 system and return it each time."""
 
 
-def table_bytes(shards: int, *, in_files: bool = False) -> int:
+def table_bytes(shards: int, *, in_files: bool = False, for_all: bool = False) -> int:
     """Return the size in bytes at which a table is cut before its rows are packed for the shards.
 
     ``in_files``: packs do not go through Spark (`streaming.arrow.large_rows`), and may be large.
+    ``for_all``: each shard gets all rows. All packs of a table leave together, as an array, which
+    has room for 2 GiB.
     """
     if in_files:
         return TABLE_BYTES_MAX
+    if for_all:
+        return PACK_BYTES
     return min(max(TABLE_BYTES_MIN, shards * PACK_BYTES), TABLE_BYTES_MAX)
 
 

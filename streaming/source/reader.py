@@ -324,7 +324,7 @@ class Ticks:
 
 def inputs_of(plan: Plan, reading: Reading) -> Inputs:
     """What a source of a pipeline reads."""
-    size = table_bytes(plan.shards, in_files=bool(plan.large_rows))
+    size = table_bytes(plan.shards, in_files=bool(plan.large_rows), for_all=plan.sees_all)
     return Inputs(topics=reading.topics, properties=plan.producer, table_bytes=size)
 
 
