@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-WORK_BYTES_MAX = 256 * 2**20
-"""The most bytes of records that a shard takes at once: an array of Arrow has room for 2 GiB."""
+WORK_BYTES_MAX = 16 * 2**20
+"""The most bytes of records that a shard takes at once: an array of Arrow has room for 2 GiB, and
+lists of destinations take 42 times as much memory while they are read (names of five bytes)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

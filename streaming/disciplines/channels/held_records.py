@@ -22,6 +22,8 @@ PIECE_BYTES = 2**21
 """The approximate size of a table that leaves a shard; a segment has twice that. Allocators reuse
 the memory of tables of this size; for larger ones they take memory from the system each time."""
 SEGMENT_BYTES = 2 * PIECE_BYTES
+COPIED_BYTES_MAX = 256 * 2**20
+"""The most bytes of arrivals that become one table; an array has room for 2 GiB."""
 ROW_BYTES = 40
 """The bytes of a record besides its key, value and headers."""
 
@@ -252,6 +254,6 @@ def _times(pool: Pool, records: Int64s) -> Int64s:
 
 
 def _unchunked(table: pa.Table) -> list[pa.Table]:
-    """Return the rows as tables of one chunk: one, or more if arrays would be too large."""
-    batches = table.combine_chunks().to_batches()
-    return [pa.Table.from_batches([each]) for each in batches] or [table]
+    """Return the rows as tables of one chunk, several if they are too large to be copied."""
+    rows = table.combine_chunks() if table.nbytes <= COPIED_BYTES_MAX else table
+    return [pa.Table.from_batches([each]) for each in rows.to_batches()] or [table]
