@@ -46,10 +46,11 @@ class Fixed:
     instead: str = ""
 
 
-EXCHANGED_BYTES_MAX = 32_000_000
-"""The most bytes of records that shards which send each other messages read in a batch, and keep
-before they read only one at a time. Spark passes their state through its JVM, whole, with every
-batch; some copies of it have to find room there, and other shards keep records, too."""
+EXCHANGED_BYTES_MAX = 64_000_000
+"""The most bytes of records that shards which send each other messages keep, and read in a batch.
+Spark passes their state through its JVM, whole, with every batch, and some copies of it have to
+find room there: with its 2 GB and a backlog of multicasts of 1 MB, 64 MB went well for as long as
+it was tried, and more than about 100 MB did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Pace:
     At most ``records_max`` input records, and as many as will give about ``deliveries_max``
     deliveries, by the ratio of the batches before. While more than ``held_high`` deliveries wait,
     until fewer than ``held_low`` do, inputs are read a few records at a time: a backlog stays in
-    Kafka. At most about ``bytes_max`` bytes; while shards keep more, one record at a time.
+    Kafka. At most about ``bytes_max`` bytes, less what shards keep; one record in any case.
     """
 
     records_max: int | None = None

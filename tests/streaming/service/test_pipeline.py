@@ -34,12 +34,19 @@ def test_inputs_are_read_slowly_while_too_much_waits():
             assert records(speed, kept=10**9) == (1 if speed.slow else 100)
 
 
-def test_one_record_is_read_while_shards_keep_many_bytes():
-    progress = Progress(shards={0: Totals()}, kept_bytes={0: 600, 1: 400})
-    limits = Speed(Pace(records_max=100, bytes_max=1_000)).limits(Service(), progress)
-    assert (limits.size, limits.records_now()) == (1_000, 100)
-    progress.kept_bytes[1] += 1
-    assert limits.records_now() == 1
+def test_less_is_read_while_shards_keep_many_bytes():
+    progress = Progress(shards={0: Totals()}, kept_bytes={0: 600, 1: 0})
+    service = Service(batch_bytes_max=1_000_000)
+    limits = Speed(Pace(bytes_max=2_000_000)).limits(service, progress)
+    assert limits.size_now() == 1_000_000
+    for kept, size in [(1_999_000, 400), (1_999_400, 1), (3_000_000, 1)]:
+        progress.kept_bytes[1] = kept
+        assert limits.size_now() == size
+    progress.kept_bytes.clear()
+    assert limits.size_now() == 500_000, "after a start nobody knows how many"
+    progress.shards.clear()
+    assert limits.size_now() == 1_000_000
+    assert Speed(Pace()).limits(service, progress).size_now() == 1_000_000
 
 
 def test_without_a_pace_the_service_says():
