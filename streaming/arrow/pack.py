@@ -42,13 +42,17 @@ TABLE_BYTES_MIN, TABLE_BYTES_MAX = 2 * 2**20, 8 * 2**20
 system and return it each time."""
 
 
-def table_bytes(shards: int, *, in_files: bool = False) -> int:
+def table_bytes(shards: int, *, in_files: bool = False, for_all: bool = False) -> int:
     """Return the size in bytes at which a table is cut before its rows are packed for the shards.
 
     ``in_files``: packs do not go through Spark (`streaming.arrow.large_rows`), and may be large.
+    ``for_all``: each shard gets all rows. All packs of a table leave together, as an array, which
+    has room for 2 GiB.
     """
     if in_files:
         return TABLE_BYTES_MAX
+    if for_all:
+        return PACK_BYTES
     return min(max(TABLE_BYTES_MIN, shards * PACK_BYTES), TABLE_BYTES_MAX)
 
 
@@ -150,7 +154,29 @@ def order_of_arrival(rows: pa.Table) -> NDArray[np.int64]:
     return order_by(*(flat(rows[name]).to_numpy() for name in ("topic", "partition", "offset")))
 
 
+def taken(tables: Sequence[pa.Table], rows: NDArray[np.int64]) -> pa.Table:
+    """Return rows of tables of one chunk each, numbered through all of them, in this order.
+
+    Arrow's own `take` joins all chunks first, which are more than an array's 2 GiB if the tables
+    are large, however few the rows.
+    """
+    starts = np.cumsum([0, *map(len, tables[:-1])])
+    of = np.searchsorted(starts, rows, side="right") - 1
+    found = np.unique(of)
+    if len(found) <= 1:
+        number = int(found[0]) if len(found) else 0
+        return tables[number].take(pa.array(rows - starts[number]))
+    order = order_by(of)
+    parts = [
+        tables[number].take(pa.array(rows[of == number] - starts[number]))
+        for number in found.tolist()
+    ]
+    place = np.empty(len(rows), np.int64)
+    place[order] = np.arange(len(rows))
+    return pa.concat_tables(parts).combine_chunks().take(pa.array(place))
+
+
 def in_order(packs: Sequence[bytes]) -> pa.Table:
     """Return the records (RECORD) of packs in order of arrival."""
-    table = pa.concat_tables(unpacked(packs))
-    return table.take(pa.array(order_of_arrival(table))).combine_chunks()
+    tables = unpacked(packs)
+    return taken(tables, order_of_arrival(pa.concat_tables(tables)))

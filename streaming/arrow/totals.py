@@ -45,6 +45,8 @@ class Totals:
     ``in_transit``: the number of messages that the batch sent to other shards, and the least record
     time among their contents.
 
+    ``kept_bytes``: those of the records in a state between shards, which Spark's JVM has whole.
+
     ``expected``: the number of the batch's messages and of the deliveries that they will have, from
     shards that send messages to others first; None: ``delivered`` counts them at once.
 
@@ -75,6 +77,7 @@ class Totals:
     read_ms: dict[str, int] = field(default_factory=dict)
     oldest_ms: dict[str, int] | None = None
     read: int = 0
+    kept_bytes: int = 0
     in_transit: list[int] = field(default_factory=list)
     expected: list[int] | None = None
     due_ms: int | None = None
@@ -99,14 +102,16 @@ class Totals:
         for name in ("due_ms", "expected"):
             if values[name] is None:
                 del values[name]
-        if not self.read:
-            del values["read"]
+        for name in ("read", "kept_bytes"):
+            if not values[name]:
+                del values[name]
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     def without_news(self) -> Totals:
         """Return the totals without the news of one batch."""
         counts = replace(self, parts=[], answers=[], waiting=None)
-        return replace(counts, read=0, in_transit=[], expected=None, due_ms=None)
+        counts = replace(counts, in_transit=[], expected=None, due_ms=None)
+        return replace(counts, read=0, kept_bytes=0)
 
     @classmethod
     def sum(cls, parts: Iterable[Totals]) -> Totals:

@@ -22,10 +22,11 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streaming.arrow.columns import flat
+from sequencer.slices import slices
+from streaming.arrow.columns import flat, row_bytes
 from streaming.arrow.ipc import body_pieces
 from streaming.arrow.output import OUTPUT, Write, output_row, output_rows_of
-from streaming.arrow.pack import in_order, packed
+from streaming.arrow.pack import order_of_arrival, packed, taken, unpacked
 from streaming.arrow.schemas import RECORD
 from streaming.arrow.times import newest_read
 from streaming.disciplines.plan import Plan
@@ -37,6 +38,11 @@ from streaming.disciplines.undelivered import Dropping
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+WORK_BYTES_MAX = 16 * 2**20
+"""The most bytes of records that a shard takes at once: an array of Arrow has room for 2 GiB, and
+lists of destinations take 42 times as much memory while they are read (names of five bytes)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +60,7 @@ class BroadcastPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class BroadcastWork:
-    """A batch, the same for every shard: commands take effect before the records.
+    """A batch, or a stretch of it, the same for every shard: commands before the records.
 
     Both have the columns of RECORD, each as one chunk, in order of arrival. ``now_ms`` never falls.
     """
@@ -110,17 +116,18 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
     def rows(self, key: int, core: BroadcastCore, packs: Sequence[bytes]) -> Iterator[pd.DataFrame]:
         """See `ShardOperator.rows`."""
         wrote_before, wrote = core.totals.batches > 0, False
-        work = read_packs(packs, len(self.plan.inputs), core.clock_ms)
-        core.totals.read = len(work.records) + len(work.commands)
-        for topic, table in self._without_refused(core, work):
-            for rows in output_rows_of(key, (topic, table), wrote_before=wrote_before):
-                wrote = True
-                yield rows
+        tables = unpacked(packs)
+        core.totals.read = sum(map(len, tables))
+        core.totals.oldest_ms = {} if self.plan.progress else None
+        for work in works(tables, len(self.plan.inputs), core.clock_ms):
+            for topic, table in self._without_refused(core, work):
+                for rows in output_rows_of(key, (topic, table), wrote_before=wrote_before):
+                    wrote = True
+                    yield rows
+            if self.plan.progress:
+                before = core.totals.read_ms
+                core.totals.read_ms = newest_read(before, work.records, self.plan.inputs)
         core.totals.batches += wrote
-        core.totals.oldest_ms = None
-        if self.plan.progress:
-            read_ms = newest_read(core.totals.read_ms, work.records, self.plan.inputs)
-            core.totals.read_ms, core.totals.oldest_ms = read_ms, {}
         yield output_row(key, totals=core.totals.to_json(), wrote_before=wrote_before)
 
     def _without_refused(self, core: BroadcastCore, work: BroadcastWork) -> Iterator[Write]:
@@ -154,11 +161,30 @@ def pack_for_all(table: pa.Table, keys: list[int], *, large_rows: str = "") -> p
     return packed(np.arange(len(keys)), [body] * len(keys), keys, large_rows)
 
 
-def read_packs(packs: Sequence[bytes], inputs: int, now_ms: int) -> BroadcastWork:
-    """The work in a batch's packs, given in any order; ``inputs``: how many topics have records."""
-    table = in_order(packs)
-    first = int(np.searchsorted(flat(table["topic"]).to_numpy(), inputs))
-    return BroadcastWork(table.slice(0, first), table.slice(first), now_ms)
+def works(tables: Sequence[pa.Table], inputs: int, now_ms: int) -> Iterator[BroadcastWork]:
+    """Yield the work in a batch's tables (`unpacked`); ``inputs``: how many topics have records.
+
+    If it has more than WORK_BYTES_MAX, it is cut into stretches, as into batches of one time: the
+    commands first. Where they end depends on the records alone, so it is the same for all shards.
+    """
+    batch = pa.concat_tables(tables)
+    order = order_of_arrival(batch)
+    count = int(np.searchsorted(flat(batch["topic"]).to_numpy()[order], inputs))
+    sizes = np.concatenate([_sizes(table) for table in tables])[order]
+    if sizes.sum() <= WORK_BYTES_MAX:
+        table = taken(tables, order)
+        yield BroadcastWork(table.slice(0, count), table.slice(count), now_ms)
+        return
+    none = RECORD.empty_table()
+    for first, stop in slices(sizes[count:], WORK_BYTES_MAX):
+        yield BroadcastWork(none, taken(tables, order[count:][first:stop]), now_ms)
+    for first, stop in slices(sizes[:count], WORK_BYTES_MAX):
+        yield BroadcastWork(taken(tables, order[first:stop]), none, now_ms)
+
+
+def _sizes(table: pa.Table) -> NDArray[np.int64]:
+    key, value, headers = (row_bytes(flat(table[name])) for name in ("key", "value", "headers"))
+    return key + value + headers
 
 
 def record_homes(records: pa.Table, shards: int) -> NDArray[np.int64]:

@@ -46,6 +46,13 @@ class Fixed:
     instead: str = ""
 
 
+EXCHANGED_BYTES_MAX = 64_000_000
+"""The most bytes of records that shards which send each other messages keep, and read in a batch.
+Spark passes their state through its JVM, whole, with every batch, and some copies of it have to
+find room there: with its 2 GB and a backlog of multicasts of 1 MB, 64 MB went well for as long as
+it was tried, and more than about 100 MB did not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
     """Limits of a batch's input; without any, the service's limits apply.
@@ -53,13 +60,14 @@ class Pace:
     At most ``records_max`` input records, and as many as will give about ``deliveries_max``
     deliveries, by the ratio of the batches before. While more than ``held_high`` deliveries wait,
     until fewer than ``held_low`` do, inputs are read a few records at a time: a backlog stays in
-    Kafka.
+    Kafka. At most about ``bytes_max`` bytes, less what shards keep; one record in any case.
     """
 
     records_max: int | None = None
     deliveries_max: int | None = None
     held_high: int | None = None
     held_low: int = 0
+    bytes_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

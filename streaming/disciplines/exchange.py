@@ -65,6 +65,8 @@ class ShardWork:
 class ShardOutcome:
     """The result of a step: records to write, and chunks for other shards, in order.
 
+    ``kept_bytes``: those of the records that are in the state then.
+
     If the plan has progress marks, ``kept`` are the times of the records that wait here, and
     ``sent`` a count of messages to other shards and the times of what they carry, if it is
     not kept here.
@@ -72,6 +74,7 @@ class ShardOutcome:
 
     writes: Sequence[Write] = ()
     outgoing: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
+    kept_bytes: int = 0
     kept: pa.ChunkedArray | None = None
     sent: tuple[int, pa.ChunkedArray] | None = None
 
@@ -130,6 +133,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         core.names_rows = bool(self.refused.deliveries)
         outcome = core.step(work)
         self._note_times(core.totals, work, outcome)
+        core.totals.kept_bytes = outcome.kept_bytes
         left_out = LeavingOut(self.refused, self.plan)
         writes = [(topic, left_out.kept(topic, table)) for topic, table in outcome.writes]
         said = core.inquiries.step(

@@ -26,7 +26,8 @@ class Limits(NamedTuple):
     With every batch all of the state is read and written. So a batch has as many records as the
     state has entries (``kept``) where these are more than ``records``, but ``grown`` at most: then
     a record's share of it is that of one entry, however many there are. Where records have more and
-    more deliveries, it has fewer: ``fewer`` at most, if that is not 0.
+    more deliveries, it has fewer: ``fewer`` at most, if that is not 0. So with its bytes:
+    ``smaller``.
     """
 
     records: int = 0
@@ -34,11 +35,17 @@ class Limits(NamedTuple):
     grown: int = 0
     kept: Callable[[], int] = lambda: 0
     fewer: Callable[[], int] = lambda: 0
+    smaller: Callable[[], int] = lambda: 0
 
     def records_now(self) -> int:
         """Of the batch that comes next."""
         records, fewer = max(self.records, min(self.kept(), self.grown)), self.fewer()
         return min(records, fewer) if records and fewer else records
+
+    def size_now(self) -> int:
+        """Likewise, in bytes; 1 is one record."""
+        smaller = self.smaller()
+        return min(self.size, smaller) if self.size and smaller else self.size
 
 
 class SourceRows(NamedTuple):

@@ -22,7 +22,8 @@ class Progress:
     of the last batch that had any records; 0 before that. ``transit_ms``: the least record time of
     what shards have sent each other and not taken yet, None for nothing, 0 where it is not known.
     ``timers``: when each shard's timer is due that has said so since the start (batch time; None:
-    never). ``waits_for``: what a batch cannot go on without. ``remembered``, ``latest``: as in
+    never). ``kept_bytes``: the bytes of records in each shard's state, where shards send each other
+    messages. ``waits_for``: what a batch cannot go on without. ``remembered``, ``latest``: as in
     `BatchContext`.
 
     The query's thread changes it, within a batch; other threads (run loop, metrics) only read, and
@@ -47,6 +48,7 @@ class Progress:
     waits_for: str = ""
     transit_ms: int | None = 0
     timers: dict[int, int | None] = field(default_factory=dict)
+    kept_bytes: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Take the deliveries for each record since the checkpoint began, until a batch is done."""
@@ -106,5 +108,5 @@ def status_of(shards: Mapping[int, Totals]) -> dict[str, Any]:
     """The inverse, as all versions of the state format read it: without what came later."""
     found = {str(shard): asdict(totals) for shard, totals in shards.items()}
     for each in found.values():
-        del each["expected"]
+        del each["expected"], each["kept_bytes"]
     return found

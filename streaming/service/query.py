@@ -167,7 +167,8 @@ class Carrier:
                 news.append(found)
                 answers += found.answers
                 progress.shards[shard] = found.without_news()
-                progress.timers[shard] = news[-1].due_ms
+                progress.timers[shard] = found.due_ms
+                progress.kept_bytes[shard] = found.kept_bytes
                 if found.waiting is not None:
                     progress.waiting[shard] = found.waiting
                     progress.waiting_changed = True

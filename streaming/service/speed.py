@@ -15,6 +15,10 @@ FIRST_DELIVERIES, FIRST_UNKNOWN = 100_000, 1_000
 """The same where a record may have several deliveries: the number of these, and the number of
 records where none was counted yet, as a command may have made a group of thousands."""
 
+FIRST_SHARE = 4
+"""The part of its bytes that the first batch after a start reads, when no shard has said yet how
+many it keeps."""
+
 BATCH_SECONDS_MAX = 2.0
 """Readers may wait this long for a batch, going by the one before it."""
 
@@ -46,7 +50,13 @@ class Speed:
             bounds += [self._in_time(progress)] if timed else []
             return min(filter(None, bounds), default=0)
 
-        return Limits(records, service.batch_bytes_max, grown, progress.kept, fewer)
+        def smaller() -> int:
+            size, kept = self.pace.bytes_max, progress.kept_bytes
+            if size and progress.shards and not kept:  # a start: the state may have all of that
+                return max(1, size // FIRST_SHARE)
+            return max(1, size - sum(kept.values())) if size else 0
+
+        return Limits(records, service.batch_bytes_max, grown, progress.kept, fewer, smaller)
 
     def _in_deliveries(self, progress: Progress) -> int:
         """Return how many records give about as many deliveries as a batch may have; 0: any."""

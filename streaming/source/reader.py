@@ -241,7 +241,7 @@ class KafkaReader:
 
         By its first records, then also by those in its midst and at its end, which may be larger.
         """
-        most, size_max = self.reading.limits.records_now(), self.reading.limits.size
+        most, size_max = self.reading.limits.records_now(), self.reading.limits.size_now()
         there = self._there(start, whole)
         count = sum(map(len, there))
         may_be = count * max(UNKNOWN_BYTES, self._offset_bytes)
@@ -324,7 +324,7 @@ class Ticks:
 
 def inputs_of(plan: Plan, reading: Reading) -> Inputs:
     """What a source of a pipeline reads."""
-    size = table_bytes(plan.shards, in_files=bool(plan.large_rows))
+    size = table_bytes(plan.shards, in_files=bool(plan.large_rows), for_all=plan.sees_all)
     return Inputs(topics=reading.topics, properties=plan.producer, table_bytes=size)
 
 

@@ -28,7 +28,7 @@ from streaming.arrow.columns import flat
 from streaming.arrow.histograms import DISPLACED, LATE_MS, WAITED_MS, counted
 from streaming.arrow.key_text import word
 from streaming.arrow.output import OUTPUT, Write, output_rows
-from streaming.arrow.pack import order_of_arrival, unpacked
+from streaming.arrow.pack import order_of_arrival, taken, unpacked
 from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.schemas import columns_in
 from streaming.arrow.times import newest_read, oldest_in
@@ -189,12 +189,13 @@ def step_shard(
     batch.
     """
     schema = arrival_schema(plan)
-    batch = pa.concat_tables(alike(unpacked(packs, schema)))
+    tables = alike(unpacked(packs, schema))
+    batch = pa.concat_tables(tables)
     order = order_of_arrival(batch)
     records_count = np.count_nonzero(batch["topic"].to_numpy() < len(plan.inputs))
     arrived, commands = np.split(order, [records_count])
-    arrived, placed, asked_among = apart(batch, arrived, plan)
-    asked = ShardCommands.of(plain_values(batch.take(pa.array(commands))), plan)
+    arrived, placed, asked_among = apart(tables, arrived, plan)
+    asked = ShardCommands.of(plain_values(taken(tables, commands)), plan)
     arrivals = _arrivals(batch, arrived, plan)
     records = shard.records
     given = batch.select(columns_in(batch.schema, records.schema.names))

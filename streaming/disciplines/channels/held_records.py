@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from sequencer.channels.state import Bools, Int64s
 from sequencer.slices import slices, stretches
-from sequencer.sorting import order_by
 from streaming.arrow.columns import flat, row_bytes
 from streaming.arrow.ipc import from_line, from_state, to_line, to_state
+from streaming.arrow.pack import taken
 from streaming.arrow.schemas import columns_in, has_blocks, with_blocks
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.wire.blocks import alike, blocked, plain_values, sizes_of_values, with_large
@@ -22,6 +22,8 @@ PIECE_BYTES = 2**21
 """The approximate size of a table that leaves a shard; a segment has twice that. Allocators reuse
 the memory of tables of this size; for larger ones they take memory from the system each time."""
 SEGMENT_BYTES = 2 * PIECE_BYTES
+COPIED_BYTES_MAX = 256 * 2**20
+"""The most bytes of arrivals that become one table; an array has room for 2 GiB."""
 ROW_BYTES = 40
 """The bytes of a record besides its key, value and headers."""
 
@@ -39,11 +41,6 @@ class Pool:
     at: Int64s
 
     @cached_property
-    def starts(self) -> Int64s:
-        """Return the first row of each table."""
-        return np.cumsum([0, *map(len, self.tables[:-1])])
-
-    @cached_property
     def sizes(self) -> Int64s:
         """Return the approximate bytes of each row of the tables, with or without blocks."""
         return np.concatenate([_sizes(table) for table in self.tables])
@@ -53,20 +50,7 @@ class Pool:
         tables = self.tables
         if names is not None:
             tables = [each.select(columns_in(each.schema, names)) for each in tables]
-        rows = self.at[records]
-        of = np.searchsorted(self.starts, rows, side="right") - 1
-        found = np.unique(of)
-        if len(found) <= 1:
-            number = int(found[0]) if len(found) else 0
-            return tables[number].take(pa.array(rows - self.starts[number]))
-        order = order_by(of)
-        parts = [
-            tables[number].take(pa.array(rows[of == number] - self.starts[number]))
-            for number in found.tolist()
-        ]
-        place = np.empty(len(rows), np.int64)
-        place[order] = np.arange(len(rows))
-        return pa.concat_tables(parts).combine_chunks().take(pa.array(place))
+        return taken(tables, self.at[records])
 
     def sizes_of(self, records: Int64s) -> Int64s:
         """Return the approximate bytes of some records. Numbers below 0 are notices: ROW_BYTES."""
@@ -270,6 +254,6 @@ def _times(pool: Pool, records: Int64s) -> Int64s:
 
 
 def _unchunked(table: pa.Table) -> list[pa.Table]:
-    """Return the rows as tables of one chunk: one, or more if arrays would be too large."""
-    batches = table.combine_chunks().to_batches()
-    return [pa.Table.from_batches([each]) for each in batches] or [table]
+    """Return the rows as tables of one chunk, several if they are too large to be copied."""
+    rows = table.combine_chunks() if table.nbytes <= COPIED_BYTES_MAX else table
+    return [pa.Table.from_batches([each]) for each in rows.to_batches()] or [table]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sequencer.channels.commands import PlacedCommand
 from streaming.arrow.columns import flat
+from streaming.arrow.pack import taken
 from streaming.disciplines.channels.commands import ShardCommands, read_own_request
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.commands import asked_in, place_of
@@ -19,9 +20,9 @@ Int64s = NDArray[np.int64]
 
 
 def apart(
-    batch: pa.Table, arrived: Int64s, plan: ChannelPlan
+    tables: Sequence[pa.Table], arrived: Int64s, plan: ChannelPlan
 ) -> tuple[Int64s, Sequence[PlacedCommand], ShardCommands]:
-    """Take commands out of a batch's arrivals (rows of the batch in their order).
+    """Take commands out of a batch's arrivals (rows of its tables, in their order).
 
     Returns the others; the commands that can be carried out, each with the arrival before which it
     stands; and all of them, to be answered.
@@ -29,12 +30,12 @@ def apart(
     none = ShardCommands([], [], plan.pipeline)
     if not plan.input_commands:
         return arrived, (), none
-    headers = batch.select(["headers"]).take(pa.array(arrived))
+    headers = taken([each.select(["headers"]) for each in tables], arrived)
     ops = asked_in(headers, plan.input_commands)
     if not ops:
         return arrived, (), none
     found = np.array([*ops], np.int64)
-    rows = plain_values(batch.take(pa.array(arrived[found])))
+    rows = plain_values(taken(tables, arrived[found]))
     channels = flat(rows["key" if plan.keyed else "channel"]).to_pylist()
     values = flat(rows["value"]).to_pylist()
     requests = [

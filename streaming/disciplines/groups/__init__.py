@@ -10,7 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from streaming.disciplines.discipline import Described, Discipline, Fixed, Pace, Reader, StateMove
+from streaming.disciplines.discipline import (
+    EXCHANGED_BYTES_MAX,
+    Described,
+    Discipline,
+    Fixed,
+    Pace,
+    Reader,
+    StateMove,
+)
 from streaming.disciplines.groups.settings import NETWORK, GroupPipeline
 from streaming.disciplines.plan import few_shards
 
@@ -113,10 +121,11 @@ def _reshard(settings: GroupPipeline) -> StateMove:
 
 def _pace(settings: GroupPipeline) -> Pace:
     sizes = [len(members) for members in settings.groups.values()]
+    bytes_max = EXCHANGED_BYTES_MAX if settings.sequencing == NETWORK else None
     if not sizes:
-        return Pace(deliveries_max=DELIVERIES_MAX)
+        return Pace(deliveries_max=DELIVERIES_MAX, bytes_max=bytes_max)
     records_max = max(1, DELIVERIES_MAX * len(sizes) // sum(sizes))
-    return Pace(records_max, DELIVERIES_MAX)
+    return Pace(records_max, DELIVERIES_MAX, bytes_max=bytes_max)
 
 
 def _waiting(_settings: GroupPipeline, texts: Iterable[str], most: int | None) -> Described:

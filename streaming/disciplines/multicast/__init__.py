@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from streaming.disciplines.discipline import Described, Discipline, Fixed, Pace, Reader, StateMove
+from streaming.disciplines.discipline import (
+    EXCHANGED_BYTES_MAX,
+    Described,
+    Discipline,
+    Fixed,
+    Pace,
+    Reader,
+    StateMove,
+)
 from streaming.disciplines.multicast.settings import MulticastPipeline
 from streaming.disciplines.plan import few_shards
 
@@ -23,7 +31,9 @@ if TYPE_CHECKING:
 PACE = Pace(records_max=50_000, deliveries_max=1_000_000)
 """Limits deliveries, as a batch has many times as many of them as records."""
 
-WAITING_PACE = Pace(records_max=20_000, held_high=400_000, held_low=150_000)
+WAITING_PACE = Pace(
+    records_max=20_000, held_high=400_000, held_low=150_000, bytes_max=EXCHANGED_BYTES_MAX
+)
 """Messages wait for a protocol's steps in the state; all shards together have some 100,000
 deliveries in flight."""
 

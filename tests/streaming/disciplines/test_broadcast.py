@@ -8,6 +8,7 @@ import pytest
 
 from sequencer.slices import slices, stretches
 from streaming.arrow.schemas import RECORD
+from streaming.disciplines import broadcast
 from streaming.disciplines.broadcast import (
     BroadcastCore,
     BroadcastOperator,
@@ -59,7 +60,9 @@ class NumbersOperator(BroadcastOperator):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("shards", [1, 2, 3])
-def test_all_shards_know_one_order_of_arrival(seed, shards):
+@pytest.mark.parametrize("stretch", [1, 30, broadcast.WORK_BYTES_MAX])
+def test_all_shards_know_one_order_of_arrival(seed, shards, stretch, monkeypatch):
+    monkeypatch.setattr(broadcast, "WORK_BYTES_MAX", stretch)
     topics = Topics()
     for n in range(40):
         topics.put("in", n % 3, n, b"k", b"%d" % n)

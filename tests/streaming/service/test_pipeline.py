@@ -34,6 +34,21 @@ def test_inputs_are_read_slowly_while_too_much_waits():
             assert records(speed, kept=10**9) == (1 if speed.slow else 100)
 
 
+def test_less_is_read_while_shards_keep_many_bytes():
+    progress = Progress(shards={0: Totals()}, kept_bytes={0: 600, 1: 0})
+    service = Service(batch_bytes_max=1_000_000)
+    limits = Speed(Pace(bytes_max=2_000_000)).limits(service, progress)
+    assert limits.size_now() == 1_000_000
+    for kept, size in [(1_999_000, 400), (1_999_400, 1), (3_000_000, 1)]:
+        progress.kept_bytes[1] = kept
+        assert limits.size_now() == size
+    progress.kept_bytes.clear()
+    assert limits.size_now() == 500_000, "after a start nobody knows how many"
+    progress.shards.clear()
+    assert limits.size_now() == 1_000_000
+    assert Speed(Pace()).limits(service, progress).size_now() == 1_000_000
+
+
 def test_without_a_pace_the_service_says():
     speed = Speed(Pace())
     assert not speed.changes(10**9)
@@ -91,7 +106,8 @@ def test_after_a_damaged_status_a_large_group_on_a_network_is_known_by_what_its_
 def test_a_status_has_no_field_that_version_1_0_0_does_not_know():
     totals = Totals(seen=1, due_ms=2, expected=[3, 4])
     status = status_of({5: totals})
-    assert set(status["5"]) == {each.name for each in fields(Totals)} - {"expected"}
+    later = {"expected", "kept_bytes"}
+    assert set(status["5"]) == {each.name for each in fields(Totals)} - later
     assert shards_in({"shards": json.loads(json.dumps(status))}) == {
         5: replace(totals, expected=None)
     }

@@ -135,6 +135,7 @@ class NetworkCore(ExchangeCore):
                 (self.plan.events, output.events(events)),
             ],
             outgoing,
+            self.records.nbytes,
             self._kept() if self.plan.progress else None,
             self._sent(rows, stepped.outgoing) if self.plan.progress else None,
         )

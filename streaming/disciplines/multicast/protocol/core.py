@@ -127,10 +127,11 @@ class MulticastCore(ExchangeCore):
         writes = [(self.plan.output, delivered), (self.plan.rejects, rejected)]
         writes.append((self.plan.events, output.events(now.events)))
         if not self.plan.progress:
-            return ShardOutcome(writes, outgoing)
+            return ShardOutcome(writes, outgoing, self.rows.table.nbytes)
         # A sender's shard keeps a record until the shards of all its destinations have it, too.
         sent = len(now.outgoing), pa.chunked_array([], pa.int64())
-        return ShardOutcome(writes, outgoing, self.rows.table["timestamp"], sent)
+        kept = self.rows.table
+        return ShardOutcome(writes, outgoing, kept.nbytes, kept["timestamp"], sent)
 
     def dump(self) -> str:
         """Encode the state; untouched peers cost only a copy of their text."""

@@ -7,7 +7,8 @@ import pytest
 
 from sequencer.lookup import rows_of
 from sequencer.multicast.batch import peers
-from streaming.disciplines.broadcast import pack_for_all, read_packs
+from streaming.arrow.pack import unpacked
+from streaming.disciplines.broadcast import pack_for_all, works
 from streaming.disciplines.multicast.nodes import Nodes
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
@@ -163,7 +164,8 @@ def test_whom_a_record_named_is_as_of_its_place():
     """What Kafka refuses of a batch is looked for after it; a destroyed node had its event."""
     topics, stage = ending()
     packs = [pack_for_all(table, [0]) for table in stage.tables(topics.all("in"))]
-    work = read_packs([row["rows"] for pack in packs for row in pack.to_pylist()], 1, 5)
+    given = unpacked([row["rows"] for pack in packs for row in pack.to_pylist()])
+    (work,) = works(given, 1, 5)
     core = stage.operator.core(0)
     list(core.step(work))
     assert [core.destinations(work, record) for record in (1, 2, 4)] == [{"p2"}, {"@n"}, {"@n"}]
