@@ -6,9 +6,6 @@ from __future__ import annotations
 import dataclasses
 import json
 
-import pyarrow as pa
-
-from streaming.arrow import pack
 from streaming.disciplines import broadcast, exchange, shards
 from streaming.disciplines.channels import core as channel_core
 from streaming.disciplines.channels.held_records import HeldRecords
@@ -141,9 +138,8 @@ def records_are_taken_as_packs_come(put):
 @plant_in("group")
 def shards_take_records_as_packs_come(put):
     """The same where all shards see every record."""
-    put(
-        broadcast, "in_order", lambda packs: pa.concat_tables(pack.unpacked(packs)).combine_chunks()
-    )
+    order = broadcast.order_of_arrival
+    put(broadcast, "order_of_arrival", lambda rows: channel_core.np.sort(order(rows)))
 
 
 @plant_in("channel")

@@ -1,5 +1,6 @@
 """What judges keep in files is what they would keep in memory; nothing of it stays on the disk."""
 
+import contextlib
 import gc
 import random
 import tempfile
@@ -205,13 +206,29 @@ def test_it_is_said_how_far_judging_is(tiny):
 def test_files_have_no_names_and_are_closed(tiny, tmp_path, monkeypatch):
     """So nothing stays behind, however the process ends."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    gc.collect()
-    before = len([*Path("/proc/self/fd").iterdir()])
+    opened, make = [], columns.temporary_file
+
+    def named():
+        file = make()
+        opened.extend(handles_in(tmp_path))
+        return file
+
+    monkeypatch.setattr(columns, "temporary_file", named)
     tiny()
     judged(3, "group")
+    assert opened
     assert not [*tmp_path.iterdir()]
     gc.collect()
-    assert len([*Path("/proc/self/fd").iterdir()]) <= before
+    assert not handles_in(tmp_path)
+
+
+def handles_in(folder):
+    """The files of a folder that this process has open, also those without a name."""
+    found = []
+    for handle in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # it was closed meanwhile
+            found.append(handle.readlink())
+    return [each for each in found if folder in each.parents]
 
 
 def test_a_disk_that_is_full_is_said(monkeypatch):
