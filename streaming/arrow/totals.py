@@ -45,7 +45,7 @@ class Totals:
     ``in_transit``: the number of messages that the batch sent to other shards, and the least record
     time among their contents.
 
-    ``kept_bytes``: those of the records in a state between shards, which Spark's JVM has whole.
+    ``kept_bytes``: the bytes of the records in the state, if shards send each other messages.
 
     ``expected``: the number of the batch's messages and of the deliveries that they will have, from
     shards that send messages to others first; None: ``delivered`` counts them at once.

@@ -65,7 +65,7 @@ class ShardWork:
 class ShardOutcome:
     """The result of a step: records to write, and chunks for other shards, in order.
 
-    ``kept_bytes``: those of the records that are in the state then.
+    ``kept_bytes``: the bytes of the records in the state after the step.
 
     If the plan has progress marks, ``kept`` are the times of the records that wait here, and
     ``sent`` a count of messages to other shards and the times of what they carry, if it is

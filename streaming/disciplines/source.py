@@ -26,8 +26,8 @@ class Limits(NamedTuple):
     With every batch all of the state is read and written. So a batch has as many records as the
     state has entries (``kept``) where these are more than ``records``, but ``grown`` at most: then
     a record's share of it is that of one entry, however many there are. Where records have more and
-    more deliveries, it has fewer: ``fewer`` at most, if that is not 0. So with its bytes:
-    ``smaller``.
+    more deliveries, it has fewer: ``fewer`` at most, if that is not 0. Where the
+    state has many bytes, a batch has ``smaller`` bytes at most, if that is not 0.
     """
 
     records: int = 0
@@ -38,12 +38,12 @@ class Limits(NamedTuple):
     smaller: Callable[[], int] = lambda: 0
 
     def records_now(self) -> int:
-        """Of the batch that comes next."""
+        """Return how many records the next batch has at most."""
         records, fewer = max(self.records, min(self.kept(), self.grown)), self.fewer()
         return min(records, fewer) if records and fewer else records
 
     def size_now(self) -> int:
-        """Likewise, in bytes; 1 is one record."""
+        """Return how many bytes the next batch has at most; it has one record in any case."""
         smaller = self.smaller()
         return min(self.size, smaller) if self.size and smaller else self.size
 

@@ -16,8 +16,8 @@ FIRST_DELIVERIES, FIRST_UNKNOWN = 100_000, 1_000
 records where none was counted yet, as a command may have made a group of thousands."""
 
 FIRST_SHARE = 4
-"""The part of its bytes that the first batch after a start reads, when no shard has said yet how
-many it keeps."""
+"""The first batch after a start has a quarter of the bytes: no shard has said yet how many it
+keeps."""
 
 BATCH_SECONDS_MAX = 2.0
 """Readers may wait this long for a batch, going by the one before it."""
