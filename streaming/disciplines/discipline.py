@@ -74,13 +74,11 @@ class Pace:
 class StateMove:
     """How a pipeline's state is moved to other shards (`sequencer rescale`).
 
-    ``timed``: whether shards have timers. ``exchanges``: whether shards send each other messages;
-    while some are in transit, the number of shards cannot change.
+    ``timed``: whether shards have timers.
     """
 
     reshard: Reshard = rekeyed
     timed: bool = False
-    exchanges: bool = False
 
 
 def _nobody(_settings: Any, _texts: Iterable[str], _most: int | None) -> Described:

@@ -29,7 +29,7 @@ from streaming.config import Config
 from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.discipline import StateMove
-from streaming.disciplines.plan import Plan
+from streaming.disciplines.plan import ExchangePlan, Plan
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import STATE, STATE_FORMAT
 from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
@@ -169,7 +169,9 @@ def _move(
         return wanted, after, move.reshard(before, after, rows)
 
     try:
-        wanted, after, moved = _moved(to, name, identity, target, say, stays=move.exchanges)
+        wanted, after, moved = _moved(
+            to, name, identity, target, say, stays=isinstance(before, ExchangePlan)
+        )
     except ValueError as error:
         raise ConfigError(
             f"Pipeline {name} cannot be moved: {error}.",

@@ -71,7 +71,7 @@ class Pipeline(Table):
     @property
     def transit_topic(self) -> str | None:
         """What shards send each other messages by; None where they do not."""
-        return None
+        return getattr(self, "transit", None) if self.exchanges(vars(self)) else None
 
     @classmethod
     def exchanges(cls, _values: Mapping[str, Any]) -> bool:

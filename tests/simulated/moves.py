@@ -27,6 +27,7 @@ from streaming.disciplines.multicast.batch.reshard import reshard as of_multicas
 from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
 from streaming.disciplines.multicast.protocol.reshard import reshard as of_protocol
 from streaming.disciplines.multicast.protocol.route import route as multicast_route
+from streaming.disciplines.plan import ExchangePlan
 from streaming.disciplines.state_keys import shard_keys
 from streaming.disciplines.state_row import StateRow
 from streaming.errors import JobFailed, SequencerError
@@ -43,9 +44,9 @@ from tests.simulated.world import Process
 MOVES = {
     ChannelPlan: StateMove(of_channels, timed=True),
     BatchPlan: StateMove(of_groups),
-    NetworkPlan: StateMove(of_network, exchanges=True),
+    NetworkPlan: StateMove(of_network),
     BatchMulticastPlan: StateMove(of_multicasts),
-    MulticastPlan: StateMove(of_protocol, exchanges=True),
+    MulticastPlan: StateMove(of_protocol),
 }
 ROUTES = {NetworkPlan: group_route, MulticastPlan: multicast_route}
 SIZES = ((1, 1), (2, 2), (3, 2), (4, 3), (5, 1), (3, 3))
@@ -145,7 +146,7 @@ class Mover(Process):
         identity = SimpleNamespace(state_partitions=before.state_partitions)
         try:
             _, after, found = rescale._moved(
-                to, "p", identity, target, self.world.note, stays=move.exchanges
+                to, "p", identity, target, self.world.note, stays=isinstance(before, ExchangePlan)
             )
         except ValueError as error:
             raise JobFailed(f"it cannot be moved: {error}") from error

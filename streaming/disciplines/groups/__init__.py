@@ -113,7 +113,7 @@ def _reshard(settings: GroupPipeline) -> StateMove:
     if settings.sequencing == NETWORK:
         from streaming.disciplines.groups.network import reshard as network  # noqa: PLC0415
 
-        return StateMove(network.reshard, exchanges=True)
+        return StateMove(network.reshard)
     from streaming.disciplines.groups.batch.reshard import reshard  # noqa: PLC0415
 
     return StateMove(reshard)

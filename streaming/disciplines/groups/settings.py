@@ -50,11 +50,6 @@ class GroupPipeline(Pipeline):
                     raise fault(f"for {member!r}, output {output} gives {wrong}", group)
         return value
 
-    @property
-    def transit_topic(self) -> str | None:
-        """By which sequencing nodes send each other messages."""
-        return self.transit if self.sequencing == NETWORK else None
-
     @classmethod
     def exchanges(cls, values: Mapping[str, Any]) -> bool:
         """Only sequencing nodes do."""

@@ -96,7 +96,7 @@ def _reshard(settings: MulticastPipeline) -> StateMove:
     if settings.order != "batch":
         from streaming.disciplines.multicast.protocol import reshard as protocol  # noqa: PLC0415
 
-        return StateMove(protocol.reshard, exchanges=True)
+        return StateMove(protocol.reshard)
     from streaming.disciplines.multicast.batch.reshard import reshard  # noqa: PLC0415
 
     return StateMove(reshard)

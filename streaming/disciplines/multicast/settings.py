@@ -21,11 +21,6 @@ class MulticastPipeline(Pipeline):
         tuple[Literal["create-node", "destroy-node", "release"], ...], AfterValidator(once)
     ] = ()
 
-    @property
-    def transit_topic(self) -> str | None:
-        """By which peers send each other a protocol's steps; the order of the batch has none."""
-        return None if self.order == "batch" else self.transit
-
     @classmethod
     def exchanges(cls, values: Mapping[str, Any]) -> bool:
         """The orders of clocks and of the counter do."""
