@@ -203,6 +203,15 @@ def elsewhere(plan: Plan, batch: int) -> StorageUnavailable:
     )
 
 
+def unread(error: OSError) -> StorageUnavailable:
+    """The host of a task cannot read what the driver wrote to the checkpoint's folder."""
+    return StorageUnavailable(
+        f"The checkpoint's folder cannot be read on {socket.gethostname()}: {error}.",
+        NOT_FINISHED,
+        "The batch is repeated when it can be. Executors need the rights of the driver there.",
+    )
+
+
 def part_changed(plan: Plan, partition: int, batch: int) -> ProgressMissing:
     """A repeated batch is not the one of which a part was written."""
     return ProgressMissing(

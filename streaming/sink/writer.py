@@ -237,10 +237,16 @@ def require_seen(plan: Plan, context: BatchContext) -> None:
 
 
 def logged_in(folder: str, batch: int) -> bytes | None:
-    """Return a batch of the offset log; None where it is not kept, or not seen by this worker."""
-    with contextlib.suppress(OSError):
+    """Return a batch of the offset log; None where it is not kept, or is not in this host's folder.
+
+    Raises StorageUnavailable where that cannot be read.
+    """
+    try:
         return Path(folder, "offsets", str(batch)).read_bytes() if folder else None
-    return None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise failures.unread(error) from error
 
 
 def writer_for(

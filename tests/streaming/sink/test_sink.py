@@ -228,6 +228,10 @@ def test_a_host_that_has_another_folder_writes_nothing(plan, tmp_path):
         writer.require_seen(plan, context)
     (offsets / "11").write_bytes(b"the log")
     writer.require_seen(plan, context)
+    (offsets / "11").unlink()
+    (offsets / "11").mkdir()  # root may read every file, but no folder
+    with pytest.raises(StorageUnavailable, match="cannot be read on .*Is a directory"):
+        writer.require_seen(plan, context)
 
 
 def test_a_young_batch_whose_progress_is_missing_was_not_written(plan, broker):
