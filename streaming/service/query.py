@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -46,9 +47,11 @@ if TYPE_CHECKING:
 
 BEGIN_SECONDS_MAX = 60
 YOUNG_MS, OLD_MS = 3_600_000, 86_400_000
-"""Kafka keeps progress for longer (`offsets.retention.minutes`): surely; even the first."""
-AHEAD_MS_MAX = 300_000
-"""How far clocks may be apart where a batch's time is compared."""
+"""Kafka keeps progress for longer (`offsets.retention.minutes`): surely; even the first. Another
+host's clock may be so far behind, too."""
+USUAL_MS_MIN, USUAL_OF = 2_000, 8
+"""A batch takes as long as the shortest of the last ones, and this at least, where nothing stands
+still."""
 REFUSED_TIMES_MAX = 3
 """So often the same may be refused: a reject whole, without its value, without all of it."""
 
@@ -96,6 +99,7 @@ class Carrier:
         self.notify = notify
         self.claim = claim
         self.failure: Exception | None = None
+        self._ran_ms: deque[int] = deque(maxlen=USUAL_OF)
         self.stopping = threading.Event()
         self._begun = threading.Event()
         self._schemas: SchemaKeeper | None = None
@@ -184,6 +188,7 @@ class Carrier:
         progress.waits_for = ""
         progress.batch = batch
         progress.batch_ms = round(seconds * 1000)
+        self._ran_ms.append(progress.batch_ms)
         self.notify(progress)
 
     def _run(self, frame: DataFrame, context: BatchContext) -> list[Report]:
@@ -267,7 +272,7 @@ class Carrier:
         progress, decisions = self.progress, self.decisions
         decisions.note_clock(batch)
         if self.still_ms is not None:
-            ran_ms = progress.batch_ms if progress.batch == batch - 1 else 0
+            ran_ms = self._worked_ms(self.still_ms) if progress.batch == batch - 1 else 0
             decisions.note_pause(batch, ran_ms, self.still_ms)
         wanted = {**self.plan.decisions(), PINNED: self.plan.pinned()}
         standing = decisions.standing(batch, wanted)
@@ -278,7 +283,7 @@ class Carrier:
             progress.query,
             batch,
             in_doubt=in_doubt,
-            young=in_doubt and bool(progress.remembered) and -AHEAD_MS_MAX <= age_ms < YOUNG_MS,
+            young=in_doubt and bool(progress.remembered) and abs(age_ms) < YOUNG_MS,
             remembered=sorted(progress.remembered) if in_doubt else [],
             old=in_doubt and progress.began_ms - decisions.time_ms(batch) >= OLD_MS,
             wrote=dict(progress.wrote),
@@ -288,6 +293,16 @@ class Carrier:
             decisions={**standing, **schemas, **decisions.findings(batch)},
             newest_ms=decisions.newest_ms(batch),
         )
+
+    def _worked_ms(self, still_ms: int) -> int:
+        """How long the batch before worked, without the time in which something stood still.
+
+        It may have been an executor, until Spark gave its task to another: nothing was read
+        meanwhile, as between two batches. Where all batches take so long, none stood still.
+        """
+        *before, ran_ms = self._ran_ms or [0]
+        usual_ms = max(USUAL_MS_MIN, min(before, default=0))
+        return min(ran_ms, usual_ms) if ran_ms >= still_ms else ran_ms
 
     def _answer(self, news: list[Totals], context: BatchContext) -> list[Answer]:
         """Answer commands that concern all shards; of these only the driver knows the whole.
