@@ -13,7 +13,7 @@ A batch that was planned, and cannot be repeated since its input is gone, is pla
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from streaming.disciplines.plan import DELIVERY, ExchangePlan, Plan
@@ -103,7 +103,7 @@ def settle(
         hold()
         query = checkpoint.query()  # another copy may have begun it meanwhile
     if not query:
-        _begin_history(plan, checkpoint)
+        _begin_history(plan, checkpoint, say)
         return set()
     options = Options(repeats=accept_repeats, lost_input=accept_lost_input)
     if any(options):
@@ -133,12 +133,36 @@ def settle(
     return standing.remembered
 
 
-def _begin_history(plan: Plan, checkpoint: Checkpoint) -> None:
-    """Have a new checkpoint pass over what others left in transit between their shards."""
-    if isinstance(plan, ExchangePlan):
+def _begin_history(plan: Plan, checkpoint: Checkpoint, say: Callable[..., None]) -> None:
+    """Have a new checkpoint begin behind what another one wrote under the same names.
+
+    It passes over what that left in transit between its shards. Its incarnations are larger, also
+    where the clock is behind what it was then: readers take smaller ones for repeats.
+    """
+    now_ms = round(time.time() * 1000)
+    given_ms = max((progress.incarnations_ms for _, progress in _known(plan)), default=0)
+    if given_ms >= now_ms:
+        say(
+            f"{plan.pipeline}: this clock is {(given_ms - now_ms) // 1000} s behind what another "
+            "checkpoint of this name gave as incarnations. This one gives larger ones, and times "
+            "such as gap.after count from when the clock is there. If that is too long, correct "
+            "the clock, or begin with another service.name and output.",
+            event="clock-behind",
+            level="warning",
+            pipeline=plan.pipeline,
+        )
+    if given_ms >= now_ms or isinstance(plan, ExchangePlan):
         decisions = Decisions(checkpoint)
         decisions.renewals = decisions.renewals[-1:]  # of a start that planned nothing
-        decisions.renew(round(time.time() * 1000), 0)
+        decisions.renew(max(now_ms, given_ms + 1), 0)
+
+
+def _known(plan: Plan) -> Iterator[tuple[int, BatchProgress]]:
+    """Yield the progress that Kafka has, by state partition; at-least-once there is none."""
+    for partition in range(plan.state_partitions + 1 if plan.delivery == "exactly-once" else 0):
+        progress = progress_of(plan, partition, confirmed=False)
+        if progress is not None:
+            yield partition, progress
 
 
 def _rename_progress(plan: Plan, checkpoint: Checkpoint, query: str) -> None:
@@ -242,11 +266,10 @@ def _require_new(plan: Plan, checkpoint: Checkpoint) -> None:
     A power cut may take the query's name before anything is written; later it is something else.
     """
     logged = checkpoint.logged_if_kept(0)
-    if logged is None or plan.delivery != "exactly-once":
+    if logged is None:
         return
-    for partition in range(plan.state_partitions + 1):
-        progress = progress_of(plan, partition, confirmed=False)
-        if progress is not None and same_input(progress.digest, logged):
+    for partition, progress in _known(plan):
+        if same_input(progress.digest, logged):
             raise failures.behind(plan, partition, progress.batch)
 
 

@@ -172,6 +172,29 @@ def test_incarnations_are_later_than_those_of_lost_batches(checkpoint, monkeypat
     assert renewed_ms > AHEAD_MS + 1  # new keys begin a millisecond after a renewal
 
 
+@pytest.mark.parametrize("given_ms", [0, 1_000, AHEAD_MS])
+def test_a_new_checkpoint_gives_larger_incarnations_than_the_one_before(
+    tmp_path, monkeypatch, given_ms
+):
+    """Readers take smaller ones for repeats; the clock may be behind what it was then."""
+    checkpoint, said = checkpoint_in(tmp_path, {}), []
+    other = BatchProgress(9, "another", "other.other", newest_ms=given_ms)
+    with_producers(monkeypatch, {1: (9, other.to_text())} if given_ms else {}, set())
+    plan = plan_of(2)
+    for _ in range(2):  # the first start may have planned nothing
+        histories.settle(
+            plan, checkpoint, lambda text, **_: said.append(text), accept_repeats=False
+        )
+    if given_ms < AHEAD_MS:
+        assert (said, Decisions(checkpoint).renewals) == ([], [])
+        return
+    ((renewed_ms, batch),) = Decisions(checkpoint).renewals[-1:]
+    assert (renewed_ms > given_ms, batch) == (True, 0)
+    assert "s behind what another checkpoint of this name gave" in said[0]
+    plan.delivery = "at-least-once"  # it has no progress
+    histories.settle(plan, checkpoint_in(tmp_path / "new", {}), said.remove, accept_repeats=False)
+
+
 def test_a_start_that_is_refused_takes_nothing_from_whoever_works(checkpoint, monkeypatch):
     Decisions(checkpoint).standing(0, RULES)
     kept, taken = {0: (5, BatchProgress(5, "q", "other.other").to_text())}, []
