@@ -44,6 +44,7 @@ PURE = {
 LAYERS = [
     {"places", "terminal"},
     {"errors", "crashes", "durable", "logs"},
+    {"versions"},
     {"stopping", "arrow", "settings"},
     {"graph", "simulate"},
     {"wire", "values"},

@@ -22,6 +22,7 @@ from streaming.arrow.ipc import BODY_HEAD, body_pieces, checked, from_body
 from streaming.arrow.large_rows import set_aside
 from streaming.arrow.pieces import of_lengths
 from streaming.arrow.schemas import RECORD
+from streaming.versions import require_drivers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,6 +78,7 @@ def packs_of(records: DataFrame, making: Pack) -> DataFrame:
 
 
 def _pack_task(batches: Iterator[pa.RecordBatch], making: Pack) -> Iterator[pa.RecordBatch]:
+    require_drivers()
     return map(making, in_packs(batches))
 
 

@@ -27,6 +27,7 @@ from streaming.disciplines.plan import BatchContext, Plan, batch_context
 from streaming.disciplines.refused import NOTHING_REFUSED, Refused
 from streaming.disciplines.state_keys import shard_keys
 from streaming.disciplines.state_row import StateRow
+from streaming.versions import require_drivers
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
@@ -164,6 +165,7 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
 
     def begin(self) -> None:
         """Take over the decisions of the batch whose task runs here."""
+        require_drivers()
         self.context = batch_context()
         self.plan = self.configured.under(self.context.decisions)
         self.refused = Refused.of(self.context.decisions)

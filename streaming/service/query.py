@@ -298,7 +298,7 @@ class Carrier:
         """How long the batch before worked, without the time in which something stood still.
 
         It may have been an executor, until Spark gave its task to another: nothing was read
-        meanwhile, as between two batches. Where all batches take so long, none stood still.
+        meanwhile, as between two batches. Where all batches take that time, none stood still.
         """
         *before, ran_ms = self._ran_ms or [0]
         usual_ms = max(USUAL_MS_MIN, min(before, default=0))

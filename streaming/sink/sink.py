@@ -40,6 +40,7 @@ from streaming.sink.progress import BatchProgress
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import make_producer, require_seen, writer_for
 from streaming.spark.stream_end import until_end
+from streaming.versions import require_drivers
 
 SUMMARY = "report string"
 """A `Report` as text: one row of each partition in which a shard reported."""
@@ -123,6 +124,7 @@ class Sink:
         """Write one partition of the batch that Spark runs; rows of SUMMARY."""
         from pyspark import TaskContext  # noqa: PLC0415  (only a worker has one)
 
+        require_drivers()
         task = TaskContext.get()
         assert task is not None  # noqa: S101  (Spark runs this in a task)
         context = batch_context()

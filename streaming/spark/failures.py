@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING
 
 from streaming import errors
 from streaming.errors import JobFailed, SequencerError, StorageUnavailable
+from streaming.versions import PACK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PACK = (
-    "Build the archive of what executors need with `sequencer pack CONFIG`, and name it as that "
-    "says (docs/cluster.md)."
-)
 STAYING = (
     (
         re.compile(r"No module named '?([\w.]+)'?"),

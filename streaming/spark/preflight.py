@@ -7,17 +7,13 @@ Otherwise a fault would show as a batch that fails again and again.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import importlib.metadata
-import platform
 import socket
 import sys
 import threading
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streaming.config import Config
@@ -25,17 +21,16 @@ from streaming.disciplines import operators
 from streaming.errors import ConfigError, SequencerError
 from streaming.kafka import choice, client_settings, connection
 from streaming.spark.cluster import Cluster
-from streaming.spark.failures import PACK, as_sequencer_error
+from streaming.spark.failures import as_sequencer_error
 from streaming.spark.session_access import remove_folder
 from streaming.stopping import Stopping
 from streaming.storage.files import hadoop_uri
+from streaming.versions import PACK, differences, versions
 from streaming.wire import admin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PACKAGES = ("numpy", "pandas", "pyarrow", "kafka-python", "lz4")
-"""Packages whose versions must agree: they read the driver's plan and bytes on executors."""
 BY_RENAME = {
     "mapreduce.outputcommitter.factory.class": (
         "org.apache.hadoop.mapreduce.lib.output.FileOutputCommitterFactory"
@@ -98,28 +93,6 @@ class Check:
             )
 
 
-def versions() -> dict[str, str]:
-    """Return the versions that must be the same on driver and executors."""
-    found = {"Python": ".".join(platform.python_version_tuple()[:2])}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "none"
-    return {**found, "this service": source_digest()}
-
-
-def source_digest() -> str:
-    """Return a digest of the source of `streaming` and `sequencer`, whose versions must not mix."""
-    digest = hashlib.sha256()
-    for package in ("sequencer", "streaming"):
-        file = importlib.import_module(package).__file__
-        folder = Path(file or "").parent
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
 def require_fit(
     session: SparkSession, config: Config, names: Iterable[str], cluster: Cluster, stop: Stopping
 ) -> bool:
@@ -153,9 +126,7 @@ def _judge(executors: Iterable[Executor], config: Config) -> None:
     for each in executors:
         where = f"executor on {each.host} ({each.python})"
         faults += [f"{where}: {config.hide(fault)}" for fault in each.faults]
-        for name, version in each.versions.items():
-            if version != own[name]:
-                faults.append(f"{where}: {name} is {version}, the driver's is {own[name]}. {PACK}")
+        faults += [f"{where}: {wrong}. {PACK}" for wrong in differences(each.versions, own)]
     if faults:
         lines = "".join(f"\n  {fault}" for fault in dict.fromkeys(faults))
         raise ConfigError(f"Executors cannot do the work:{lines}", NOTHING, faults=faults)

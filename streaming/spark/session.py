@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streaming import versions
 from streaming.config import Config
 from streaming.config.flow import label_remarks
 from streaming.config.kafka_properties import passed_over
@@ -127,10 +128,6 @@ UNSEEN = {
 """History for Spark's user interface, which is off; the default is a thousand batches."""
 
 EXECUTOR_VARIABLE = "spark.executorEnv."
-EXECUTORS = {
-    f"{EXECUTOR_VARIABLE}{name}": value for name, value in (ALLOCATORS | FILE_NAMES).items()
-}
-"""On a cluster, executors do not inherit the environment of this JVM."""
 
 LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -172,6 +169,12 @@ LOCAL_FILES = {
 }
 """Hadoop's own file system also starts a process (chmod) for each file that it creates: 20 ms for
 each of Spark's two logs, in every batch."""
+
+
+def executors() -> dict[str, str]:
+    """Return the environment of executors on a cluster, who do not inherit that of this JVM."""
+    variables = ALLOCATORS | FILE_NAMES | versions.to_environment()
+    return {f"{EXECUTOR_VARIABLE}{name}": value for name, value in variables.items()}
 
 
 def start_jvm(config: Config, to: str = "", *, workers: bool = False) -> Jvm:
@@ -222,7 +225,7 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
         "spark.buffer.pageSize": PAGE_BYTES,
         **PYTHON_WORKERS,
         f"{EXECUTOR_VARIABLE}{PRELOAD}": ",".join(operators(config.pipelines.values())),
-        **(ONE_MACHINE if is_local_master(master) else EXECUTORS),
+        **(ONE_MACHINE if is_local_master(master) else executors()),
         **(LOCAL_CHECKPOINT if all(map(is_local, places)) else {}),
         **({} if has_rows(config.pipelines.values()) else INTERPRETED),
         **own,

@@ -13,6 +13,7 @@ from streaming.spark import cluster, preflight, session
 from streaming.spark.cluster import is_local_master, wait_for_master
 from streaming.spark.failures import as_sequencer_error
 from streaming.stopping import Stopping
+from streaming.versions import versions
 
 PIPELINES = {"p": {"discipline": "channel"}}
 
@@ -144,7 +145,7 @@ def test_spark_that_does_not_start_is_told_in_a_line():
 
 
 def test_executors_that_differ_are_named():
-    mine = preflight.versions()
+    mine = versions()
     assert mine["Python"] == f"{os.sys.version_info[0]}.{os.sys.version_info[1]}"
     same = preflight.Executor("a", "/py", mine, ())
     other = preflight.Executor(

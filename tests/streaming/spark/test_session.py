@@ -8,7 +8,7 @@ import pytest
 
 from streaming.config import parse_config
 from streaming.spark import session
-from streaming.spark.session import EXECUTORS, GS_CHECKPOINT, SESSION, UNSEEN, jvm_settings
+from streaming.spark.session import GS_CHECKPOINT, SESSION, UNSEEN, executors, jvm_settings
 
 PIPELINES = {"pipelines": {"p": {"discipline": "channel"}}}
 OWN_GS = {"spark.hadoop.fs.gs.auth.type": "COMPUTE_ENGINE"}
@@ -23,10 +23,10 @@ def told(**spark):
 @pytest.mark.parametrize("master", ["spark://host:7077", "k8s://https://host"])
 def test_executors_on_other_hosts_get_what_a_local_jvm_has_in_its_environment(master):
     there = told(**{"spark.master": master})
-    assert EXECUTORS.items() <= there.items()
-    own = dict.fromkeys(EXECUTORS, "1")
+    assert executors().items() <= there.items()
+    own = dict.fromkeys(executors(), "1")
     assert own.items() <= told(**{"spark.master": master}, **own).items(), "one's own come first"
-    assert not set(told(**{"spark.master": "local[2]"})) & set(EXECUTORS)
+    assert not set(told(**{"spark.master": "local[2]"})) & set(executors())
 
 
 def test_what_the_guarantees_rest_on_cannot_be_overridden():
