@@ -42,7 +42,8 @@ from streaming.service.speed import Speed
 from streaming.source import source_of
 from streaming.spark.queries import start
 from streaming.spark.scratch import large_rows
-from streaming.spark.session import WELL_COMPILED, spark_session, start_jvm
+from streaming.spark.session import spark_session, start_jvm
+from streaming.spark.settings import WELL_COMPILED
 
 STOCK = {
     "spark.python.unix.domain.socket.enabled": "false",

@@ -21,7 +21,7 @@ from streaming.errors import NOT_FINISHED, SequencerError
 PACKAGES = ("numpy", "pandas", "pyarrow", "kafka-python", "lz4")
 """Packages whose versions must agree: they read the driver's plan and bytes on executors."""
 VARIABLE = "SEQUENCER_VERSIONS"
-"""The environment variable that tells executors of the driver's."""
+"""The environment variable with the driver's, for executors."""
 PACK = (
     "Build the archive of what executors need with `sequencer pack CONFIG`, and name it as that "
     "says (docs/cluster.md)."

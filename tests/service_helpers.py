@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from streaming import cli
 from streaming.config import load_config
-from streaming.spark.session import jvm_settings
+from streaming.spark.settings import jvm_settings
 from tests.kafka_helpers import Record, create_topics, produce
 from tests.warm import python_path, warm
 

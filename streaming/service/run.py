@@ -24,7 +24,8 @@ from streaming.spark import preflight
 from streaming.spark.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
 from streaming.spark.jvm import Jvm
 from streaming.spark.queries import begin_workers
-from streaming.spark.session import remarks, spark_session
+from streaming.spark.session import spark_session
+from streaming.spark.settings import remarks
 from streaming.spark.wall_clock import WallClock
 from streaming.stopping import Stopping
 

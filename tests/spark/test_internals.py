@@ -16,7 +16,7 @@ import pytest
 
 from streaming.spark.failures import WRITTEN_TWICE
 from streaming.spark.queries import OPERATOR, QUERY_ID, SINKS, WORKING, BatchRunner
-from streaming.spark.session import LOCAL_CHECKPOINT, STATE_STORE
+from streaming.spark.settings import LOCAL_CHECKPOINT, STATE_STORE
 from streaming.spark.stream import Stream
 from tests.class_files import JARS, content, methods
 

@@ -9,7 +9,7 @@ import pytest
 from streaming.config import parse_config
 from streaming.errors import ConfigError, JobFailed
 from streaming.kafka.ports import free_port
-from streaming.spark import cluster, preflight, session
+from streaming.spark import cluster, preflight, session, settings
 from streaming.spark.cluster import is_local_master, wait_for_master
 from streaming.spark.failures import as_sequencer_error
 from streaming.stopping import Stopping
@@ -96,9 +96,9 @@ def test_a_master_that_gives_no_others_ends_the_service(monkeypatch):
 
 
 def test_what_the_guarantees_do_not_allow_is_told():
-    (line,) = session.remarks(config(**{"spark.speculation": True}))
+    (line,) = settings.remarks(config(**{"spark.speculation": True}))
     assert "spark.speculation = true is ignored" in line
-    assert not session.remarks(config(**{"spark.speculation": False}))
+    assert not settings.remarks(config(**{"spark.speculation": False}))
 
 
 def test_a_look_at_the_state_takes_no_cluster():
@@ -187,6 +187,6 @@ def test_cores_and_state_partitions_that_do_not_fit():
 def test_batches_that_follow_each_other_quickly_on_an_object_store():
     service = {"checkpoint": "s3a://b/x"}
     told = parse_config({"service": service, "pipelines": PIPELINES}, {}, "c")
-    assert "hundred requests" in session.remarks(told)[0]
+    assert "hundred requests" in settings.remarks(told)[0]
     rare = parse_config({"service": {**service, "trigger": "5 s"}, "pipelines": PIPELINES}, {}, "c")
-    assert not session.remarks(rare)
+    assert not settings.remarks(rare)

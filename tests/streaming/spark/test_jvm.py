@@ -14,7 +14,7 @@ from pyspark.version import __version__
 
 from streaming.config import parse_config
 from streaming.errors import ConfigError, JobFailed
-from streaming.spark import launching, session
+from streaming.spark import launching, settings
 from streaming.spark.jvm import Jvm, spark_home
 from streaming.spark.scratch import Scratch
 
@@ -167,19 +167,19 @@ def test_what_a_killed_service_left_goes_with_the_next_start(folder):
 def test_the_collector_follows_the_cores(monkeypatch, cores, serial):
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
-    assert ("-XX:+UseSerialGC" in session._java_options("-Xss4m", rows=True)) == serial
+    assert ("-XX:+UseSerialGC" in settings._java_options("-Xss4m", rows=True)) == serial
 
 
 def test_a_collector_named_in_the_environment_stands(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseG1GC")
-    assert "-XX:+UseSerialGC" not in session._java_options("", rows=False)
+    assert "-XX:+UseSerialGC" not in settings._java_options("", rows=False)
 
 
 def test_the_users_collector_and_options_stand():
     given = "-XX:+UseG1GC -XX:Tier4InvocationThreshold=7"
     for rows in (True, False):
-        options = session._java_options(given, rows=rows)
+        options = settings._java_options(given, rows=rows)
         assert "-XX:+UseSerialGC" not in options
         assert options[-1] == given
 
@@ -200,8 +200,8 @@ def test_where_spark_sees_no_records_the_first_compiler_is_enough(pipeline, prop
         "kafka": {"bootstrap_servers": "a:1", "properties": properties},
         "pipelines": {"p": {"discipline": "channel", **pipeline}},
     }
-    settings, _ = session.jvm_settings(parse_config(tables, {}, "test"))
-    options = settings["spark.driver.extraJavaOptions"]
+    given, _ = settings.jvm_settings(parse_config(tables, {}, "test"))
+    options = given["spark.driver.extraJavaOptions"]
     assert ("TieredStopAtLevel=1" in options) is not rows
     assert ("Tier4" in options) is rows
 

@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from streaming.config import parse_config
-from streaming.spark import session
-from streaming.spark.session import GS_CHECKPOINT, SESSION, UNSEEN, executors, jvm_settings
+from streaming.spark import session, settings
+from streaming.spark.scratch import LARGE_ROWS
+from streaming.spark.settings import GS_CHECKPOINT, SESSION, UNSEEN, executors, jvm_settings
 
 PIPELINES = {"pipelines": {"p": {"discipline": "channel"}}}
 OWN_GS = {"spark.hadoop.fs.gs.auth.type": "COMPUTE_ENGINE"}
@@ -16,8 +17,7 @@ OWN_GS = {"spark.hadoop.fs.gs.auth.type": "COMPUTE_ENGINE"}
 
 def told(**spark):
     tables = {"spark": spark, **PIPELINES}
-    settings, _ = jvm_settings(parse_config(tables, {}, "c.toml"))
-    return settings
+    return jvm_settings(parse_config(tables, {}, "c.toml"))[0]
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "k8s://https://host"])
@@ -32,6 +32,22 @@ def test_executors_on_other_hosts_get_what_a_local_jvm_has_in_its_environment(ma
 def test_what_the_guarantees_rest_on_cannot_be_overridden():
     others = dict.fromkeys(SESSION, "other")
     assert SESSION.items() <= told(**others).items()
+
+
+def test_what_is_refused_in_the_file_counts_in_no_file_of_sparks_either():
+    """Spark reads `spark-defaults.conf`; what this process says comes before that."""
+    there = told(**{"spark.master": "spark://host:7077"})
+    assert there["spark.dynamicAllocation.enabled"] == "false"
+    assert there["spark.task.cpus"] == "1"
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_what_spark_is_to_encrypt_all_passes_through_spark(monkeypatch, encrypted):
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    spark = {"spark.master": "local[1]", "spark.io.encryption.enabled": encrypted}
+    monkeypatch.setattr(session, "Jvm", lambda given, *_: given)
+    given = session.start_jvm(parse_config({"spark": spark, **PIPELINES}, {}, "c.toml"))
+    assert (LARGE_ROWS in given) is not encrypted
 
 
 def test_what_only_sparks_user_interface_shows_is_kept_only_where_it_is_on():
@@ -60,14 +76,14 @@ def test_spark_shows_no_secret_in_its_interface_and_its_log_of_events():
 def test_in_googles_store_spark_has_googles_connector(monkeypatch, tmp_path):
     jar = tmp_path / "gcs.jar"
     jar.touch()
-    monkeypatch.setattr(session, "gs_jars", lambda: [jar])
+    monkeypatch.setattr(settings, "gs_jars", lambda: [jar])
     tables = {"service": {"checkpoint": "gs://bucket/c"}, "spark": OWN_GS, **PIPELINES}
     config = parse_config(tables, {}, "c.toml")
-    settings, _ = jvm_settings(config)
-    assert (GS_CHECKPOINT | OWN_GS).items() <= settings.items(), "one's own come first"
-    assert str(jar) in settings["spark.driver.extraClassPath"]
-    assert not [name for name in settings if "checkpointFileManager" in name], "Spark's own"
-    assert any("object store" in line for line in session.remarks(config))
+    found, _ = jvm_settings(config)
+    assert (GS_CHECKPOINT | OWN_GS).items() <= found.items(), "one's own come first"
+    assert str(jar) in found["spark.driver.extraClassPath"]
+    assert not [name for name in found if "checkpointFileManager" in name], "Spark's own"
+    assert any("object store" in line for line in settings.remarks(config))
 
 
 def test_what_the_jvm_is_told_is_known_before_pandas_is_imported():
@@ -75,7 +91,7 @@ def test_what_the_jvm_is_told_is_known_before_pandas_is_imported():
     code = (
         "import sys\n"
         "from streaming.config import parse_config\n"
-        "from streaming.spark.session import jvm_settings\n"
+        "from streaming.spark.settings import jvm_settings\n"
         "kafka = {'bootstrap_servers': 'b:1'}\n"
         "service = {'name': 's', 'checkpoint': '/tmp/c'}\n"
         "pipelines = {each: {'discipline': each} for each in ('channel', 'multicast', 'label')}\n"
