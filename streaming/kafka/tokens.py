@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import time
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from kafka.errors import KafkaConnectionError
 
@@ -68,6 +69,36 @@ class OfFile(TokenProvider):
         return self._extensions
 
 
+class _Known(NamedTuple):
+    """A token, and until when it is used by two clocks.
+
+    One that is set does not move the first, and the second goes on while a machine is suspended.
+    """
+
+    token: str
+    until: tuple[float, float]
+
+    @classmethod
+    def of(cls, token: str, expires_in: object) -> Self:
+        """For as long as the provider says, and the token itself, if it is one that says so."""
+        life = LIFE_SECONDS if expires_in is None else float(str(expires_in))
+        life = min(life, _end_in(token) - time.time()) - RENEW_SECONDS
+        return cls(token, (time.monotonic() + life, time.time() + life))
+
+    def is_good(self) -> bool:
+        """Whether it is used now."""
+        return time.monotonic() < self.until[0] and time.time() < self.until[1]
+
+
+def _end_in(token: str) -> float:
+    """The end that a JSON Web Token states (RFC 7519, `exp`); none if it is another one."""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+        return float(claims["exp"])
+    except (IndexError, ValueError, TypeError, KeyError):
+        return math.inf
+
+
 class OfProvider(TokenProvider):
     """Tokens of an identity provider, each used until shortly before its end."""
 
@@ -82,23 +113,25 @@ class OfProvider(TokenProvider):
         scope = words.get(f"{OAUTH}scope", "")
         self.form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
         self._extensions = dict(extensions)
-        self.known = ("", 0.0)
+        self.known = _Known("", (0.0, 0.0))
 
     def token(self) -> str:
         """Return the current token, or a new one.
 
         Raises KafkaConnectionError, after which it is tried again, if the provider gives none.
         """
-        token, until = self.known
-        if time.monotonic() < until:
-            return token
-        try:
-            found = self._ask(self.words[ENDPOINT])
-            life = float(found.get("expires_in", LIFE_SECONDS))
-            self.known = (str(found["access_token"]), time.monotonic() + life - RENEW_SECONDS)
-        except (OSError, ValueError, KeyError, AttributeError) as error:
-            raise KafkaConnectionError(f"no token of {self.words[ENDPOINT]}: {error}") from error
-        return self.known[0]
+        if not self.known.is_good():
+            try:
+                found = self._ask(self.words[ENDPOINT])
+                self.known = _Known.of(str(found["access_token"]), found.get("expires_in"))
+            except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+                where = self.words[ENDPOINT]
+                raise KafkaConnectionError(f"no token of {where}: {error}") from error
+        return self.known.token
+
+    def forget(self) -> None:
+        """Ask for a new one: brokers may not know who signed the last any more."""
+        self.known = _Known("", (0.0, 0.0))
 
     def _ask(self, address: str) -> Any:
         request = urllib.request.Request(  # noqa: S310  (the user's own address)

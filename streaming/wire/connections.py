@@ -26,6 +26,8 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol import parser
 from kafka.protocol.frame import KafkaBytes
 
+from streaming.wire.tokens import TokenProvider
+
 HANDSHAKE_SECONDS_MAX = 10.0
 """For the TLS handshake; kafka-python's limit for a connection is the same."""
 
@@ -132,6 +134,9 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
 
     def _note(self, error: Exception) -> None:
         self.last_error = error
+        tokens = self.config.get("sasl_oauth_token_provider")
+        if isinstance(error, SaslAuthenticationFailedError) and isinstance(tokens, TokenProvider):
+            tokens.forget()
         is_certificate = is_about_certificates(error) and not self.bootstrapped
         if isinstance(error, REFUSALS) or is_certificate:  # one that expired may be renewed
             self.refusal = error

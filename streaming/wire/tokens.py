@@ -10,3 +10,6 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
 
     kafka-python accepts only a subclass of its own AbstractTokenProvider.
     """
+
+    def forget(self) -> None:
+        """Give another token from now on, if there is one: a broker refused the last."""

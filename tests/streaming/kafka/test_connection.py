@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 
 import pytest
@@ -10,11 +11,12 @@ from kafka.protocol.metadata import MetadataRequest
 
 from streaming.config.load import parse_config
 from streaming.errors import KafkaUnavailable
-from streaming.kafka import choice, client_settings, connection, tls
+from streaming.kafka import choice, client_settings, connection, tls, tokens
 from streaming.kafka.ports import free_port
 from tests import kerberos
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.secure_broker import KEY_PASSWORD, PASSWORD, STORE_PASSWORD, USER
+from tests.token_endpoint import token_endpoint
 
 SECONDS_MAX = 60
 
@@ -137,6 +139,26 @@ def test_every_client_gets_in(secure_broker, way, client):
     if topic not in by_our_own(config(secure_broker.bootstrap, {}), SECONDS_MAX):
         create_topics(secure_broker.bootstrap, {topic: 1})
     assert topic in client(settings, SECONDS_MAX)
+
+
+def test_after_a_refusal_another_token_is_asked_for(secure_broker):
+    """A provider may sign with another key since."""
+    unsigned = tokens.provider(secure_broker.properties("oauth")).token()
+    with token_endpoint() as (address, handler):
+        properties = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": address,
+            "sasl.oauthbearer.client.id": "c",
+            "sasl.oauthbearer.client.secret": "s",
+        }
+        settings = config(secure_broker.oauth, properties)
+        with pytest.raises(KafkaUnavailable, match="refuses"):
+            by_our_own(settings, SECONDS_MAX)
+        handler.answer = json.dumps({"access_token": unsigned}).encode()
+        by_our_own(settings, SECONDS_MAX)
+        assert len(handler.asked) == 2
 
 
 @pytest.fixture(params=["authority", "certificate", "password", "plain password", "nobody there"])

@@ -2,17 +2,15 @@
 
 import base64
 import json
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import ClassVar
-from urllib.parse import parse_qs
+from types import SimpleNamespace
 
 import pytest
 from kafka.errors import KafkaConnectionError
 
 from streaming.errors import ConfigError
 from streaming.kafka import tokens
+from tests.token_endpoint import token_endpoint
 
 OIDC = {
     "sasl.oauthbearer.method": "oidc",
@@ -22,35 +20,10 @@ OIDC = {
 }
 
 
-class Endpoint(BaseHTTPRequestHandler):
-    """Gives numbered tokens; keeps what it was asked."""
-
-    asked: ClassVar[list] = []
-    life = 3600
-    answer = None
-
-    def do_POST(self):
-        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-        self.asked.append((self.headers["Authorization"], form))
-        told = {"access_token": f"token {len(self.asked)}", "expires_in": self.life}
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(self.answer or json.dumps(told).encode())
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def endpoint():
-    handler = type("Fresh", (Endpoint,), {"asked": []})
-    server = HTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/token", handler
-    server.shutdown()
-    thread.join(30)
-    server.server_close()
+    with token_endpoint() as (address, handler):
+        yield address, handler
 
 
 def test_a_provider_is_asked_again_when_a_token_ends(endpoint):
@@ -63,6 +36,38 @@ def test_a_provider_is_asked_again_when_a_token_ends(endpoint):
     handler.life = tokens.RENEW_SECONDS
     short = tokens.provider({**OIDC, "sasl.oauthbearer.token.endpoint.url": address})
     assert [short.token(), short.token()] == ["token 2", "token 3"]
+
+
+def signed(claims):
+    """A token as providers give them; nobody reads its head and its signature here."""
+    return f"head.{base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip('=')}.sig"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        ({"access_token": signed({"exp": time.time() + 3600})}, True),
+        ({"access_token": signed({"exp": time.time() + 10})}, False),  # for longer by default
+        ({"access_token": signed({"exp": time.time() + 10}), "expires_in": 3600}, False),
+        ({"access_token": signed({"sub": "s"}), "expires_in": "3600"}, True),
+        ({"access_token": "a.b.c"}, True),
+    ],
+)
+def test_a_token_is_used_no_longer_than_it_says(endpoint, answer, kept):
+    address, handler = endpoint
+    handler.answer = json.dumps(answer).encode()
+    source = tokens.provider({**OIDC, "sasl.oauthbearer.token.endpoint.url": address})
+    assert {source.token(), source.token()} == {answer["access_token"]}
+    assert len(handler.asked) == (1 if kept else 2)
+
+
+def test_a_token_ends_while_the_machine_is_suspended(endpoint, monkeypatch):
+    address, _ = endpoint
+    source = tokens.provider({**OIDC, "sasl.oauthbearer.token.endpoint.url": address})
+    assert source.token() == "token 1"
+    now, later = time.monotonic(), time.time() + 3600
+    monkeypatch.setattr(tokens, "time", SimpleNamespace(monotonic=lambda: now, time=lambda: later))
+    assert source.token() == "token 2"
 
 
 def test_what_goes_with_a_token(endpoint):
