@@ -28,6 +28,7 @@ SIZE, AFTER, BEFORE, COMPACTION = (
     "message.timestamp.before.max.ms",
     "cleanup.policy",
 )
+RETAINED = "retention.bytes"
 TYPE, BY_BROKER = "message.timestamp.type", "LogAppendTime"
 DIFFERENCE = "message.timestamp.difference.max.ms"
 """The setting of brokers before Kafka 3.6 in place of AFTER and BEFORE; before 4.0 both exist."""
@@ -49,7 +50,8 @@ class Limits:
     """A topic's limits: ``bytes_max`` of a record batch, a timestamp's distance from now.
 
     ``compacted``: records without a key are refused. ``stamped``: the broker sets the timestamps,
-    whatever a record has. ``names``: those of the topic's settings.
+    whatever a record has. ``retained``: of how many bytes of a partition the last are kept, -1 for
+    all. ``names``: those of the topic's settings.
     """
 
     bytes_max: int = RECORD_BYTES_DEFAULT
@@ -57,6 +59,7 @@ class Limits:
     before_ms: int = UNLIMITED
     compacted: bool = False
     stamped: bool = False
+    retained: int = -1
     names: frozenset[str] = frozenset()
 
     @classmethod
@@ -72,6 +75,7 @@ class Limits:
             number(BEFORE, DIFFERENCE),
             "compact" in str(found.get(COMPACTION, "")),
             found.get(TYPE) == BY_BROKER,
+            int(found.get(RETAINED, -1)),
             frozenset(found),
         )
         if limits.stamped:  # the broker's own time is within any limit
@@ -158,9 +162,9 @@ def require(config: Config, names: Iterable[str]) -> None:
 
 
 def remarks(config: Config, names: Iterable[str]) -> list[str]:
-    """Return a warning for each compacted topic that is read, and where brokers set timestamps."""
+    """Return warnings: topics that are read and lose records, and where brokers set timestamps."""
     uses = {(topic, role) for name in names for role, topic in config.pipelines[name].topics()}
-    found = read(config, {topic for topic, role in uses if role in (*READ, *FORWARDED)})
+    found = read(config, {topic for topic, role in uses if role in (*READ, *FORWARDED, "transit")})
     compacted = [
         f"{READ[role]} {topic} is compacted. What compaction removes before it is read is lost "
         f"without a word, and a batch that is repeated after a crash lacks what was removed since; "
@@ -174,7 +178,14 @@ def remarks(config: Config, names: Iterable[str]) -> list[str]:
         for topic, role in sorted(uses)
         if role in FORWARDED and topic in found and found[topic].stamped
     ]
-    return compacted + stamped
+    cut = [
+        f"{topic} has {RETAINED} = {found[topic].retained}: beyond it Kafka deletes messages "
+        f"between shards that are unread, or that a backup needs. Set {RETAINED} = -1; the service "
+        "deletes what nobody needs."
+        for topic, role in sorted(uses)
+        if role == "transit" and topic in found and found[topic].retained >= 0
+    ]
+    return compacted + stamped + cut
 
 
 def _mending(config: Config, fault: Narrower) -> str:

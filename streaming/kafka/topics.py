@@ -139,7 +139,7 @@ def _settings(role: str, common: dict[str, str]) -> dict[str, str]:
         return {}
     if role == "progress":
         return COMPACTED
-    forever = {"retention.ms": "-1"} if role == "transit" else {}
+    forever = {"retention.ms": "-1", limits.RETAINED: "-1"} if role == "transit" else {}
     return {**common, **forever}
 
 

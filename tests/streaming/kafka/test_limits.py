@@ -103,6 +103,23 @@ def test_a_transit_topic_that_is_compacted_is_refused(make, config, topic_prefix
     assert "transit --add-config cleanup.policy=delete" in refused.value.remedy
 
 
+def test_a_transit_topic_that_keeps_some_bytes_only_is_named(make, config, topic_prefix):
+    """Brokers may have a limit for all topics that have none of their own."""
+    make("a.in")
+    make("a.transit", retention_bytes=1_000_000)
+    settings = config(a={"discipline": "multicast", "order": "clock"})
+    (said,) = limits.remarks(settings, settings.pipelines)
+    assert f"{topic_prefix}a.transit has retention.bytes = 1000000" in said
+    assert "Set retention.bytes = -1" in said
+    make("b.in")
+    settings = config(b={"discipline": "multicast", "order": "clock"})
+    topics.create(settings, inputs=False)
+    found = limits.read(settings, [f"{topic_prefix}b.transit"])[f"{topic_prefix}b.transit"]
+    assert found.retained == -1
+    own = topics._settings("transit", {})
+    assert own == {"retention.ms": "-1", "retention.bytes": "-1"}, "brokers' defaults change"
+
+
 def test_brokers_stamp_records_of_an_input(make, config, topic_prefix):
     """None of them is ahead; old ones there may be, if the service stood."""
     make("a.in", message_timestamp_type="LogAppendTime")
