@@ -66,6 +66,13 @@ def lock(path: Path) -> IO[str] | None:
         except BlockingIOError:
             if number < TRIES - 1:
                 time.sleep(TRY_SECONDS)
+        except OSError as error:
+            file.close()
+            raise StorageUnavailable(
+                f"The checkpoint {path.parent} cannot be locked: {error.strerror}.",
+                "Nothing was changed.",
+                "Its file system must know locks (flock) that hold for all hosts that mount it.",
+            ) from error
         else:
             return file
     file.close()

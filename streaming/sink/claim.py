@@ -1,4 +1,4 @@
-"""One driver for a checkpoint where no lock can say so: Kafka fences the one that had it before.
+"""One driver for a checkpoint where no lock says so for sure: Kafka fences the one before.
 
 The driver of a pipeline has a transactional id of its own. To take it fences the driver that had
 it; before each batch is written the driver commits a transaction, which only the last one can. With
@@ -11,6 +11,7 @@ has a block of ids of its own.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 
 from kafka.errors import UnstableOffsetCommitError
@@ -20,6 +21,7 @@ from streaming.errors import Fenced
 from streaming.kafka.choice import own_settings
 from streaming.sink import failures
 from streaming.sink.producer import BatchProducer
+from streaming.spark.cluster import DEFAULT_MASTER, is_local_master
 
 TRIES_MAX = 3
 """A late request of ours may fence what we have just begun."""
@@ -44,6 +46,15 @@ class Claim:
     def __init__(self, plan: Plan) -> None:
         self._own: deque[ProducerSession] = deque(maxlen=OWN_MAX)
         self._producer = _producer_of(plan)
+
+    @staticmethod
+    def is_needed(spark: Mapping[str, str], *, lockable: bool) -> bool:
+        """Whether a lock does not keep a second driver out, by Spark's properties.
+
+        A folder that hosts mount has its locks on a server, which gives them away when a host
+        stands still for long, or each host has locks of its own.
+        """
+        return not (lockable and is_local_master(spark.get("spark.master", DEFAULT_MASTER)))
 
     def connect_as(self, plan: Plan) -> None:
         """Use this plan's settings of connections from the next :meth:`take` on.

@@ -1,6 +1,8 @@
 """What a checkpoint folder tells and keeps."""
 
+import errno
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,7 @@ from streaming.disciplines.groups import GROUP
 from streaming.disciplines.multicast import MULTICAST
 from streaming.disciplines.state_row import FORMATS_READ, STATE_FORMAT
 from streaming.errors import ConfigError, SequencerError, StateFormatError, StorageUnavailable
+from streaming.service import holder
 from streaming.service.checkpoint import Checkpoint, Identity
 
 LINEAR = {"labels": {"kind": "linear"}, "channel": "key"}
@@ -247,4 +250,13 @@ def test_a_lock_that_cannot_be_opened_is_said(tmp_path):
     """As in a backup that root put back; root itself may open any but this one."""
     (tmp_path / "p" / "lock").mkdir(parents=True)
     with pytest.raises(StorageUnavailable, match=r"cannot be used: lock: Is a directory"):
+        Checkpoint(str(tmp_path), "p").claim()
+
+
+def test_a_file_system_without_locks_is_said(tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(holder.fcntl, "flock", flock)
+    with pytest.raises(StorageUnavailable, match="cannot be locked: No locks available"):
         Checkpoint(str(tmp_path), "p").claim()

@@ -280,3 +280,18 @@ def test_what_it_noted_last_stays_its_own_however_often_it_begins_again():
         with pytest.raises(KafkaUnavailable):
             here.take()
     here.take()
+
+
+@pytest.mark.parametrize(
+    ("master", "lockable", "needed"),
+    [
+        (None, True, False),
+        ("local[4]", True, False),
+        ("local[4]", False, True),
+        ("spark://host:7077", True, True),
+        ("k8s://https://host", True, True),
+    ],
+)
+def test_it_is_needed_where_a_lock_may_be_lost(master, lockable, needed):
+    spark = {} if master is None else {"spark.master": master}
+    assert Claim.is_needed(spark, lockable=lockable) is needed
