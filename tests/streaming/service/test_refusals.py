@@ -13,6 +13,7 @@ from streaming.stopping import Stopping
 from tests.secure_broker import PASSWORD
 
 STEP_SECONDS = 100.0
+ASKED_MAX = 60
 OLD = "that of before"
 
 
@@ -26,8 +27,13 @@ class World:
         monkeypatch.setattr(refusals, "time", clock)
         monkeypatch.setattr(kafka_watch, "say", lambda text, **_: self.said.append(text))
         self.watch = kafka_watch.KafkaWatch(
-            self.config, Stopping(), lambda: None, lambda *each: self.noted.append(each)
+            self.config, Stopping(), self.ask, lambda *each: self.noted.append(each)
         )
+        self.asked = 0
+
+    def ask(self):
+        self.asked += 1
+        assert self.asked < ASKED_MAX, "it waits without an end"
 
     def passes(self, seconds):
         """So much time in which Kafka is asked again and again; whether it answers at the end."""
