@@ -156,6 +156,31 @@ def test_the_chart_on_an_object_store_and_in_one_pod():
     assert len(objects["Deployment"]["spec"]["template"]["spec"]["volumes"]) == 1
 
 
+def test_the_chart_mounts_secrets_as_files():
+    """In executors, too, which read the files of certificates; what is renewed there is seen."""
+    objects = rendered("secretFiles={kafka,registry.ca}")
+    config = require_good(
+        objects,
+        {
+            "spark.kubernetes.executor.secrets.kafka": "/run/secrets/kafka",
+            "spark.kubernetes.executor.secrets.registry.ca": "/run/secrets/registry.ca",
+        },
+    )
+    pod = objects["Deployment"]["spec"]["template"]["spec"]
+    volumes = {each["name"]: each["secret"] for each in pod["volumes"] if "secret" in each}
+    names = {name: volume["secretName"] for name, volume in volumes.items()}
+    assert names == {"secret-0": "kafka", "secret-1": "registry.ca"}
+    modes = {volume["defaultMode"] for volume in volumes.values()}
+    assert modes == {0o440}, "the user is of the pod's group"
+    mounts = {each["name"]: each for each in pod["containers"][0]["volumeMounts"]}
+    for name, secret in names.items():
+        path = config.spark[f"spark.kubernetes.executor.secrets.{secret}"]
+        assert mounts[name] == {"name": name, "mountPath": path, "readOnly": True}
+    assert "envFrom" not in pod["containers"][0]
+    alone = require_good(rendered("secretFiles={kafka}", "executors.count=0"), {})
+    assert not any("secrets" in name for name in alone.spark)
+
+
 def test_the_chart_has_the_alerts():
     assert (CHART / "alerts.yml").read_text() == (DEPLOY / "alerts.yml").read_text()
 

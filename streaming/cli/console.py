@@ -112,7 +112,9 @@ def _serve(
 
     token_file, user_header, is_open = who
     token = token_in(token_file) if token_file else None
-    access = Access(token, user_header.lower() if user_header else None, is_open)
+    header = user_header.lower() if user_header else None
+    again = token_file if token_file and token_file.is_file() else None  # a pipe is read once
+    access = Access(token, header, is_open, token_file=again)
     recorder = Recorder(config)
     desk = Desk(recorder, access, Prometheus(prometheus) if prometheus else None)
     socket = bound(at)

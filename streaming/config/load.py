@@ -44,7 +44,8 @@ class Config:
     """A whole configuration, checked. ``kafka``'s properties and ``spark`` have their secrets.
 
     ``secrets`` are what :meth:`hide` takes out of texts for people. ``in_files``: of each table of
-    FAULTS the properties that name a file, before it was read.
+    FAULTS the properties that name a file, before it was read. ``from_environment``: names of
+    ``kafka.properties`` whose values came from variables of the environment.
     """
 
     service: Service
@@ -54,6 +55,7 @@ class Config:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     source: str = "the configuration"
     in_files: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    from_environment: tuple[str, ...] = ()
 
     @contextmanager
     def faults_of(self, name: str) -> Iterator[None]:
@@ -186,7 +188,13 @@ def parse_config(tables: dict[str, Any], environ: Mapping[str, str], source: str
         table: {name: value for name, value in values.items() if _names_file(value)}
         for table, values in written.items()
     }
-    return Config(service, kafka, spark, pipelines, secrets, source, in_files)
+    from_environment = tuple(
+        name
+        for name, value in written["properties"].items()
+        if isinstance(value, str) and properties.names_variable(value, environ)
+    )
+    more = secrets, source, in_files, from_environment
+    return Config(service, kafka, spark, pipelines, *more)
 
 
 def _names_file(value: Any) -> bool:

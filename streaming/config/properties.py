@@ -148,6 +148,12 @@ def fill(
     return None if wrong else variables.sub(lambda at: values[at.group(1)], text)
 
 
+def names_variable(text: str, environ: Mapping[str, str]) -> bool:
+    """Return whether a text names a variable that the environment has."""
+    names = (name for name in VARIABLE.findall(text) if not name.startswith(FILE))
+    return any(name.partition(":")[0] in environ for name in names)
+
+
 def _value(name: str, environ: Mapping[str, str]) -> str:
     """What stands for a variable; ValueError where nothing does."""
     if name.startswith(FILE):

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from streaming.errors import ConfigError
+from streaming.logs import count, say
 
 COOKIE = "sequencer-console"
 SESSIONS_MAX = 1_000
@@ -45,6 +46,9 @@ class TooManyTries(Exception):  # noqa: N818  (reads as what it is)
 class Access:
     """The sessions. ``token``: what a login needs (None: nobody logs in).
 
+    ``token_file``: where the token is read again (None: nowhere). Once it has another one, the
+    sessions that began with the one before are ended.
+
     ``user_header``: the header in which a login in front names the user; trusted because the person
     who started the console said so. ``is_open``: whether reading needs no session. The lock guards
     what request threads share.
@@ -54,6 +58,8 @@ class Access:
     user_header: str | None = None
     is_open: bool = True
     clock: Callable[[], float] = time.monotonic
+    token_file: Path | None = None
+    _is_unreadable: bool = False
     _sessions: OrderedDict[str, Session] = field(default_factory=OrderedDict)
     _wrong: deque[float] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -71,6 +77,8 @@ class Access:
             if user:
                 digest = hmac.new(self._secret, user.encode(), hashlib.sha256).hexdigest()
                 return Session(user, digest, self.clock() + SESSION_SECONDS)
+        if cookie is not None:
+            self._renew_token()
         with self._lock:
             found = self._sessions.get(cookie or "")
             return found if found is not None and found.until > self.clock() else None
@@ -80,6 +88,7 @@ class Access:
 
         Raises TooManyTries.
         """
+        self._renew_token()
         now = self.clock()
         with self._lock:
             while self._wrong and self._wrong[0] < now - TRIES_SECONDS:
@@ -100,6 +109,27 @@ class Access:
         """End a session."""
         with self._lock:
             self._sessions.pop(cookie or "", None)
+
+    def _renew_token(self) -> None:
+        """Read the token's file; if it cannot be read, the last token stays, which is said once."""
+        if self.token_file is None:
+            return
+        try:
+            token = token_in(self.token_file)
+        except ConfigError as error:
+            if not self._is_unreadable:
+                say(f"{error.message} The last token is still in use.", level="warning")
+            self._is_unreadable = True
+            return
+        self._is_unreadable = False
+        with self._lock:
+            if token == self.token:
+                return
+            self.token = token
+            count_ended = len(self._sessions)
+            self._sessions.clear()
+        ended = f"ended {count(count_ended, 'session')} that began with the one before"
+        say(f"{self.token_file} has another token; {ended}.")
 
 
 def token_in(path: Path) -> str:

@@ -163,17 +163,30 @@ class Recorder:
                 pipeline.lag = None
 
     def _lag(self, name: str) -> Lag:
-        """Ask Kafka for the lag, where the service's metrics do not tell it."""
+        """Ask Kafka for the lag, where the service's metrics do not tell it.
+
+        After a failure the next look begins with new clients: librdkafka reads the files of
+        certificates once, and these may have been renewed.
+        """
         words = client_settings.words(self.config)
-        if self._last_lag is not None and words != self._words:
-            self._last_lag.close()
-            self._last_lag = None
+        if words != self._words:
+            self._forget_clients()
         settings, last = self.config.pipelines[name], self._last_lag
         topics = (*settings.input, settings.commands)  # which may have been given partitions
         clients = None if last is None else last.clients
         reader = LagReader(self.config, topics, clients, announce=False)
         self._last_lag, self._words = reader, words
-        return reader(self._checkpoints[name].read_up_to())
+        read = self._checkpoints[name].read_up_to()
+        try:
+            return reader(read)
+        except Exception:
+            self._forget_clients()
+            raise
+
+    def _forget_clients(self) -> None:
+        last, self._last_lag = self._last_lag, None
+        if last is not None:
+            last.close()
 
 
 def scraped(address: str) -> dict[str, dict[str, Any]]:

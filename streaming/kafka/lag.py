@@ -33,6 +33,17 @@ class Lag:
     seconds: float
 
 
+def clients_of(config: Config) -> tuple[TopicReader, Any]:
+    """Return clients for a :class:`LagReader`; they read the files of certificates once, here."""
+    fetch = {
+        "auto.offset.reset": "earliest",
+        "fetch.message.max.bytes": FETCH_BYTES,
+        "isolation.level": "read_uncommitted",
+    }
+    reader = TopicReader(config, "lag", UNREADABLE, remedy="", settings=fetch)
+    return reader, connection.admin(config)
+
+
 class LagReader:
     """Asks Kafka for the lag of some topics, again and again over the same connections."""
 
@@ -48,21 +59,13 @@ class LagReader:
 
         ``announce``: say that Kafka is waited for (`connection.wait_for_kafka`).
         """
-        fetch = {
-            "auto.offset.reset": "earliest",
-            "fetch.message.max.bytes": FETCH_BYTES,
-            "isolation.level": "read_uncommitted",
-        }
-        self.clients = clients or (
-            TopicReader(config, "lag", UNREADABLE, remedy="", settings=fetch),
-            connection.admin(config),
-        )
-        self._reader, self._admin = self.clients
         self._partitions = [
             (name, partition)
             for name, count in topics.partitions(config, names, announce=announce).items()
             for partition in range(count)
         ]
+        self.clients = clients or clients_of(config)
+        self._reader, self._admin = self.clients
 
     def close(self) -> None:
         """Close the connections."""

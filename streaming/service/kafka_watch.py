@@ -14,6 +14,7 @@ from streaming.errors import (
 )
 from streaming.kafka import connection
 from streaming.logs import say
+from streaming.service.refusals import Refusals
 from streaming.stopping import Stopping
 
 POLL_SECONDS = 0.2
@@ -29,6 +30,8 @@ Note = Callable[[str, str, str], None]
 class KafkaWatch:
     """Asks whether Kafka answers, and says once that it does not, and that it is back.
 
+    A refusal of this user is said again each hour (`Refusals`).
+
     ``beat`` is called before each question, which takes some seconds while Kafka is away.
     """
 
@@ -40,9 +43,13 @@ class KafkaWatch:
         self._beat = beat
         self._note = note
         self._is_away = self._has_answered = False
+        self._refusals = Refusals(config)
 
     def answers(self) -> bool:
-        """Ask once; FileUnusable where a file is that before Kafka has ever answered."""
+        """Ask once; FileUnusable where a file is that before Kafka has ever answered.
+
+        JobFailed where Kafka has refused this user for long, and only a new start may mend it.
+        """
         self._beat()
         try:
             connection.wait_for_kafka(self.config, limit_s=ANSWER_SECONDS_MAX, announce=False)
@@ -50,8 +57,10 @@ class KafkaWatch:
             self.config.renew()  # a password in a file may be another one now
             if isinstance(error, FileUnusable) and not self._has_answered:
                 raise
-            if not self._is_away:
+            text = self._refusals.note(error)
+            if text is None and not self._is_away:
                 text = f"{error.message} Waiting for it."
+            if text is not None:
                 say(text, event="kafka-away", level="warning")
                 self._note("kafka-away", text, "")
             self._is_away = True
@@ -60,6 +69,7 @@ class KafkaWatch:
             say("Kafka is back.", event="kafka-back")
             self._note("kafka-back", "Kafka is back.", "")
         self._is_away, self._has_answered = False, True
+        self._refusals.end()
         return True
 
     def insist(self, action: Callable[[], object], name: str = "") -> bool:

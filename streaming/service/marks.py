@@ -27,8 +27,10 @@ from kafka.errors import KafkaError
 from streaming.arrow.output import at
 from streaming.arrow.schemas import HEADERS
 from streaming.arrow.totals import Totals
+from streaming.config import Config
 from streaming.disciplines.plan import Plan
 from streaming.errors import SequencerError
+from streaming.kafka import client_settings
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.service.progress import Progress
 from streaming.sink import failures
@@ -123,7 +125,8 @@ class MarksWriter:
 
     The query's thread sets ``_done`` (:meth:`note`), one reference at a time; this one's thread
     takes the latest, and has producer and bounds to itself. ``before``: the writer of the query
-    before; its thread ends first, as both write over the same connections.
+    before; its thread ends first, as both write over the same connections. ``config``: from which
+    the settings of connections are taken after a failure; None: those of the plan stay.
     """
 
     def __init__(
@@ -133,6 +136,7 @@ class MarksWriter:
         progress: Progress,
         say: Callable[..., None],
         before: MarksWriter | None = None,
+        config: Config | None = None,
     ) -> None:
         self.plan = plan
         self.checkpoint = checkpoint
@@ -144,6 +148,8 @@ class MarksWriter:
         self._refused = False
         self._asked_for: int | None = None
         self._user = f"{plan.pipeline} marks"
+        self._config = config
+        self._words: Mapping[str, Any] = plan.producer
         self._producer: BatchProducer | None = None
         self._bounds: BoundsReader | None = None
         self._before = before
@@ -220,7 +226,8 @@ class MarksWriter:
             self._producer = self._asked_for = None
             if not isinstance(error, KafkaError | SequencerError | RecordsRefused):
                 with contextlib.suppress(Exception):
-                    brokers_of(own_settings(self.plan.producer), self._user).reset()
+                    brokers_of(own_settings(self._words), self._user).reset()
+            self._renew_words()
             if not self._refused:
                 why = _reason(error, self.plan)
                 self.say(
@@ -234,10 +241,20 @@ class MarksWriter:
         self._refused = False
         return True
 
+    def _renew_words(self) -> None:
+        """Connect with the present settings from now on: a password's file may have another one.
+
+        The query may go on for months over its connections, with the plan of its start.
+        """
+        if self._config is not None:
+            with contextlib.suppress(SequencerError):  # a file is half written: the next time
+                self._config.renew()
+                self._words = client_settings.words(self._config)
+
     def _connected(self) -> tuple[BatchProducer, BoundsReader]:
         """The producer and what asks for ends, over connections of this thread's own."""
         plan, user = self.plan, self._user
-        settings = own_settings(plan.producer)
+        settings = own_settings(self._words)
         if self._producer is None or self._bounds is None:
             producer = BatchProducer(settings, None, plan.driver_id, plan.events, user)
             with producer.errors("begin to write progress marks"):

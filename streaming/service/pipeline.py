@@ -98,8 +98,7 @@ class Pipeline:
         self.worked = self._observed = 0.0
         self.last_report: Any = None
         self._marks: MarksWriter | None = None
-        self.starts = 0
-        self.state_partitions = 0
+        self.starts = self.state_partitions = 0
 
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
@@ -150,7 +149,8 @@ class Pipeline:
         self.source = source_of(self.session, plan, limits, self._accepted, self.pace)
         frame = build(self.source, plan)
         if plan.progress:
-            self._marks = MarksWriter(plan, self.checkpoint, self.progress, self.say, self._marks)
+            rest = self.progress, self.say, self._marks, self.config
+            self._marks = MarksWriter(plan, self.checkpoint, *rest)
             self._marks.begin(status.get("batch", -1) if self.progress.in_doubt < 0 else -1)
         # Nothing behind it fails: who would stop the query?
         self.query = start(frame, plan.pipeline, self.checkpoint.location, self.carrier)

@@ -53,7 +53,9 @@ METRICS = {
     "keys": Kind("gauge", "Channels, subscribers or peers that are remembered."),
     "oldest_held_seconds": Kind("gauge", "How long the oldest record waits for others."),
     "lag_records": Kind("gauge", "Records in Kafka that were not read yet."),
-    "lag_seconds": Kind("gauge", "Since an end beyond what was read was first seen."),
+    "lag_seconds": Kind(
+        "gauge", "Since an end beyond what was read was first seen, or ends could be seen at all."
+    ),
     "latency_seconds": Kind("histogram", "From a record's timestamp to its committed delivery."),
     "displaced_labels": Kind("histogram", "Labels between a message and the highest before it."),
     "lateness_seconds": Kind("histogram", "How long others had waited for a message that came."),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from streaming.config import Config
 from streaming.errors import FileUnusable, KafkaUnavailable
 from streaming.kafka import connection
+from streaming.service.refusals import is_refusal
 
 if TYPE_CHECKING:
     from streaming.service.pipeline import Pipeline
@@ -20,7 +21,7 @@ class Health:
     """Judges the running service: a hung loop or batch is dead, waiting for Kafka is not.
 
     ``beat`` is called by the loop that starts and watches the pipelines, also while it waits.
-    ``pipelines`` may be filled later. ``answers``: whether Kafka does.
+    ``pipelines`` may be filled later. ``answers``: whether Kafka does; a refusal is an answer.
     """
 
     def __init__(
@@ -64,8 +65,15 @@ class Health:
 
 
 def _kafka_answers(config: Config) -> bool:
+    """Return whether Kafka answers a new connection, be it with a refusal.
+
+    If it refuses us, a batch over connections of before may go on. One that does not has no outage
+    to wait for.
+    """
     try:
         connection.wait_for_kafka(config, KAFKA_SECONDS_MAX, announce=False)
-    except (KafkaUnavailable, FileUnusable):
+    except KafkaUnavailable as error:
+        return is_refusal(error)
+    except FileUnusable:
         return False
     return True

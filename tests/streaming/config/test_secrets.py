@@ -249,3 +249,16 @@ def test_files_are_read_again(tmp_path):
     config.renew()
     assert config.kafka.properties == expected | {"sasl.password": "geheim12"}
     assert config.hide("geheim, geheim12") == "***, ***"
+
+
+def test_what_came_from_the_environment_is_known():
+    """A value that was written, a default, and a file's are not from there."""
+    properties = {
+        "sasl.password": "${SECRET}",
+        "sasl.username": "${USER:alice}",
+        "sasl.jaas.config": 'x password="${OTHER:}${SECRET}";',
+        "ssl.key.password": "${file:/dev/null}",
+        "ssl.ca.location": "/ca.pem",
+    }
+    config = with_properties(properties, {"SECRET": "geheim"})
+    assert config.from_environment == ("sasl.password", "sasl.jaas.config")

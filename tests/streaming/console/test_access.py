@@ -2,6 +2,7 @@
 
 import pytest
 
+from streaming.console import access as access_module
 from streaming.console.access import (
     SESSION_SECONDS,
     SESSIONS_MAX,
@@ -91,3 +92,45 @@ def test_a_token_that_is_too_short_is_refused(tmp_path, text):
 def test_a_token_is_read_without_its_line_end(tmp_path):
     (tmp_path / "token").write_text(TOKEN + "\n")
     assert token_in(tmp_path / "token") == TOKEN
+
+
+@pytest.fixture
+def said(monkeypatch):
+    said = []
+    monkeypatch.setattr(access_module, "say", lambda text, **_: said.append(text))
+    return said
+
+
+def test_a_token_that_is_renewed_in_its_file_ends_the_sessions_of_the_one_before(tmp_path, said):
+    """It was leaked: whoever logged in with it is out with the next request."""
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    access = Access(token_in(file), token_file=file)
+    cookies = [access.log_in(TOKEN, user) for user in "ab"]
+    assert all(access.session({}, cookie) for cookie in cookies)
+    file.write_text(f"{TOKEN}-2\n")
+    assert access.session({}, cookies[0]) is None
+    assert access.log_in(TOKEN, "eve") is None
+    new = access.log_in(f"{TOKEN}-2", "ann")
+    assert access.session({}, new).user == "ann"
+    assert access.session({}, cookies[1]) is None
+    assert said == [f"{file} has another token; ended 2 sessions that began with the one before."]
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty"])
+def test_while_the_tokens_file_cannot_be_read_the_last_one_stays(tmp_path, said, damage):
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    access = Access(token_in(file), token_file=file)
+    cookie = access.log_in(TOKEN, "ann")
+    for _ in range(2):
+        file.unlink() if damage == "gone" else file.write_text("")
+        assert access.session({}, cookie).user == "ann"
+        assert access.log_in(TOKEN, "bob") is not None
+        (text,) = said
+        assert str(file) in text
+        assert text.endswith("The last token is still in use.")
+        said.clear()
+        file.write_text(TOKEN)
+        assert access.session({}, cookie).user == "ann"
+    assert said == []

@@ -10,6 +10,7 @@ from streaming.arrow.totals import Totals
 from streaming.config import load_config, parse_config
 from streaming.console import history
 from streaming.console.history import Recorder
+from streaming.kafka import client_settings, lag
 from streaming.kafka.lag import Lag
 from streaming.kafka.topics import existing
 from streaming.service.checkpoint import Checkpoint
@@ -94,3 +95,33 @@ def test_a_password_that_is_renewed_in_its_file_is_read_again(
     secret.write_text("that of tomorrow")
     recorder._ask()
     assert recorder._last_lag is None, "nor is it read by connections of before"
+
+
+def test_clients_that_have_certificates_of_before_are_made_anew(
+    monkeypatch, tmp_path, secure_broker, topic_prefix
+):
+    """librdkafka reads their files once: the words are the same after they were renewed."""
+    monkeypatch.setattr("streaming.kafka.topics.SECONDS_MAX", 3)
+    topics, file = channel_topics(topic_prefix), tmp_path / "authority.pem"
+    names = (topics["input"], topics["commands"])
+    create_topics(secure_broker.bootstrap, dict.fromkeys(names, 1))
+    tables = {
+        "service": {"checkpoint": str(tmp_path / "checkpoints")},
+        "kafka": {
+            "bootstrap_servers": secure_broker.ssl,
+            "properties": secure_broker.properties("ssl") | {"ssl.ca.location": str(file)},
+        },
+        "pipelines": {"p": {**topics, "discipline": "channel"}},
+    }
+    config = parse_config(tables, {}, "c.toml")
+    recorder = Recorder(config)
+    file.write_bytes(secure_broker.certificates.other_authority.read_bytes())
+    old = lag.clients_of(config)
+    file.write_bytes(secure_broker.certificates.authority.read_bytes())
+    recorder._last_lag = lag.LagReader(config, names, old, announce=False)
+    recorder._words = client_settings.words(config)
+    recorder._ask()
+    assert recorder.pipelines["p"].lag is None
+    recorder._ask()
+    assert recorder.pipelines["p"].lag == Lag(0, 0.0)
+    recorder._forget_clients()

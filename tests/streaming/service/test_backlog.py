@@ -1,16 +1,18 @@
 """Lag in records, and in seconds since an end beyond what was read was first seen."""
 
 import random
-import threading
 from types import SimpleNamespace
 
 import pytest
 
+from streaming.config import parse_config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import topics
 from streaming.kafka.lag import Lag
 from streaming.service.metrics import lag_watch
-from streaming.service.metrics.lag_watch import MARKS_MAX, Backlog, LagWatch
+from streaming.service.metrics.lag_watch import BLIND_SECONDS, MARKS_MAX, Backlog, LagWatch
+from tests.kafka_helpers import create_topics, until
+from tests.secure_broker import PASSWORD
 
 PLACE = ("t", 0)
 
@@ -30,11 +32,28 @@ def test_it_grows_while_nothing_moves():
     backlog.read(read(10))
     assert backlog.lag(161.0) == Lag(20, 1.0)
     backlog.read(read(30))
+    backlog.see({PLACE: 30}, 480.0)
     assert backlog.lag(500.0) == Lag(0, 0.0)
     backlog.see({PLACE: 31}, 600.0)
     assert backlog.lag(602.0) == Lag(1, 2.0)
     backlog.see({PLACE: 3}, 700.0)
     assert backlog.lag(701.0) == Lag(0, 0.0), "made again: it is not known how much was read of it"
+
+
+def test_while_the_ends_are_not_seen_it_counts_from_the_last_look():
+    """Reading overtakes the ends of before: no alert could fire, whatever arrives."""
+    backlog = Backlog(looked=100.0)
+    assert backlog.lag(101.0) is None, "nobody has looked yet"
+    assert backlog.lag(100.0 + 2 * BLIND_SECONDS) == Lag(0, 2 * BLIND_SECONDS)
+    backlog.see({PLACE: 10}, 200.0)
+    backlog.read(read(400))
+    assert backlog.lag(200.0 + BLIND_SECONDS) == Lag(0, 0.0)
+    assert backlog.lag(300.0) == Lag(0, 100.0)
+    assert backlog.lag(7 * 86_400.0).seconds == 7 * 86_400.0 - 200.0
+    backlog.see({PLACE: 500}, 8 * 86_400.0)
+    assert backlog.lag(8 * 86_400.0 + 1) == Lag(100, 1.0)
+    backlog.read(read(500))
+    assert backlog.lag(8 * 86_400.0 + 2) == Lag(0, 0.0)
 
 
 def test_partitions_count_together():
@@ -96,18 +115,48 @@ def test_what_was_deleted_before_anything_was_read_is_no_lag(monkeypatch):
     assert watch.of("p").records == 1
 
 
-def test_a_look_that_fails_reads_the_passwords_anew(monkeypatch):
-    """They may have been changed while the pipelines' own connections stay."""
-    done = threading.Event()
+@pytest.mark.parametrize("kept", ["in a file", "in the environment"])
+def test_looks_that_kafka_refuses(monkeypatch, tmp_path, secure_broker, topic_prefix, kept):
+    """The password was changed while the pipelines' own connections stay.
 
-    def look_at(_watch, _pipeline):
-        raise KafkaUnavailable("no password")
-
-    monkeypatch.setattr(lag_watch, "EVERY_SECONDS", 0.001)
-    monkeypatch.setattr(LagWatch, "_look_at", look_at)
-    watch = LagWatch([SimpleNamespace(config=SimpleNamespace(renew=done.set))])
+    Why is said once. A file is read again; a secret of the environment is that of the start.
+    """
+    names = {name: f"{topic_prefix}{name}" for name in ("input", "commands")}
+    create_topics(secure_broker.bootstrap, dict.fromkeys(names.values(), 1))
+    said, file = [], tmp_path / "secret"
+    file.write_text(PASSWORD)
+    properties = secure_broker.properties("sasl", "PLAIN")
+    properties["sasl.password"] = f"${{file:{file}}}" if kept == "in a file" else "${PASSWORD}"
+    tables = {
+        "kafka": {"bootstrap_servers": secure_broker.sasl, "properties": properties},
+        "pipelines": {"p": {"discipline": "channel", **names, "input": [names["input"]]}},
+    }
+    config = parse_config(tables, {"PASSWORD": PASSWORD}, "c.toml")
+    pipeline = pipeline_after(dict)
+    pipeline.config = config
+    monkeypatch.setattr(lag_watch, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(lag_watch, "BLIND_SECONDS", 0.05)
+    monkeypatch.setattr(lag_watch, "say", lambda text, **more: said.append((more["event"], text)))
+    watch = LagWatch([pipeline])
+    watch._look_at(pipeline)
+    assert watch.of("p").records == 0
+    file.write_text("that of before")
+    config.kafka.properties["sasl.password"] = "that of before"
     watch.start()
-    assert done.wait(60)
+    until(lambda: said)
+    lag = watch.of("p").seconds
+    until(lambda: watch.of("p").seconds > lag + 0.2)
+    (event, text), *more = said
+    assert (event, more) == ("lag-unknown", [])
+    assert "refuses this user" in text
+    assert "that of before" not in text
+    if kept == "in a file":
+        file.write_text(PASSWORD)
+    else:
+        config.kafka.properties["sasl.password"] = PASSWORD  # as after a start
+    until(lambda: len(said) == 2)
+    assert said[1] == ("lag-known", "p: how far behind it is can be seen again.")
+    until(lambda: watch.of("p") == Lag(0, 0.0))
     watch.end()
     watch.join(60)
 

@@ -53,6 +53,29 @@ def test_kafka_is_asked(broker):
     assert not health._kafka_answers(parse_config(tables, {}, "test"))
 
 
+@pytest.mark.parametrize("way", ["a password", "a certificate"])
+def test_kafka_that_refuses_us_is_not_away(secure_broker, way):
+    """A secret was changed: a batch that hangs over connections of before hangs all the same."""
+    properties = secure_broker.properties("sasl", "PLAIN") | {"sasl.password": "that of before"}
+    address = secure_broker.sasl
+    if way == "a certificate":
+        properties = secure_broker.properties("ssl")
+        properties["ssl.ca.location"] = str(secure_broker.certificates.other_authority)
+        address = secure_broker.ssl
+    tables = {**TABLES, "kafka": {"bootstrap_servers": address, "properties": properties}}
+    hung = pipeline(quiet_s=LIMIT_S + 5)
+    assert "no batch has ended" in Health(parse_config(tables, {}, "test"), [hung]).fault()
+
+
+def test_while_a_file_of_ours_is_half_written_nothing_hangs(tmp_path, secure_broker):
+    """The next start would refuse it."""
+    file = tmp_path / "authority.pem"
+    file.write_text("-----BEGIN CERTIFICATE-----")
+    properties = secure_broker.properties("ssl") | {"ssl.ca.location": str(file)}
+    tables = {**TABLES, "kafka": {"bootstrap_servers": secure_broker.ssl, "properties": properties}}
+    assert not health._kafka_answers(parse_config(tables, {}, "test"))
+
+
 def test_who_is_missing():
     config = parse_config(TABLES, {}, "test")
     assert Health(config, []).missing() == "starting"

@@ -1,13 +1,17 @@
 """The thread that writes marks: it outlives what fails, and a stop has one limit for all."""
 
 import contextlib
+import json
 import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from streaming.config import parse_config
 from streaming.disciplines.refused import Refusal
+from streaming.kafka import client_settings
 from streaming.service import marks, run
 from streaming.service.marks import Done, MarksWriter
 from streaming.service.pipeline import Pipeline
@@ -17,7 +21,9 @@ from streaming.sink import failures
 from streaming.sink.refusals import RecordsRefused
 from streaming.spark import queries
 from streaming.wire.bounds import Bound
-from tests.kafka_helpers import until
+from tests.kafka_helpers import read_all, until
+from tests.secure_broker import PASSWORD
+from tests.streaming.sink import numbered
 
 WAIT_SECONDS_MAX = 30
 DONE = Done({}, {}, {})
@@ -61,6 +67,33 @@ class Bounds:
 
     def __call__(self, _which):
         return {"in": {at: Bound(5, 0) for at in range(self.partitions)}, "out": {}}
+
+
+def test_a_password_that_was_renewed_after_the_query_began(tmp_path, secure_broker, topic_prefix):
+    """Its plan has that of its start, and the query may go on over connections of before."""
+    secret, said = tmp_path / "secret", []
+    secret.write_text("that of before")
+    properties = secure_broker.properties("sasl", "PLAIN")
+    properties["sasl.password"] = f"${{file:{secret}}}"
+    tables = {
+        "kafka": {"bootstrap_servers": secure_broker.sasl, "properties": properties},
+        "pipelines": {"p": {"discipline": "channel"}},
+    }
+    config = parse_config(tables, {}, "c.toml")
+    words = client_settings.words(config)
+    plan = numbered.make_plan(secure_broker, topic_prefix, count=1, producer=words)
+    plan = replace(plan, inputs=(plan.output,), progress=plan.events)
+    mine = MarksWriter(
+        plan, CHECKPOINT, Progress(), lambda text, **_: said.append(text), None, config
+    )
+    home = f"{plan.output}/0"
+    mine._done = Done({plan.output: {"0": 0}}, {home: 5}, {})
+    until(lambda: said)
+    secret.write_text(PASSWORD)
+    (mark, *_) = until(lambda: read_all(secure_broker.bootstrap, plan.events))
+    ended(mine)
+    assert json.loads(mark.value)["read_until_ms"] == 5
+    assert len(said) == 1
 
 
 def test_a_partition_that_an_input_was_given_is_seen(monkeypatch):

@@ -21,6 +21,10 @@ app.kubernetes.io/component: driver
 {{- define "sequencer.claim" -}}
 {{- .Values.storage.existingClaim | default (printf "%s-state" (include "sequencer.name" .)) -}}
 {{- end -}}
+{{- /* Where a secret's files are. */ -}}
+{{- define "sequencer.secret" -}}
+/run/secrets/{{ . }}
+{{- end -}}
 {{- /* [spark] of the file: who executors are, where they find the driver, what they mount. */ -}}
 {{- define "sequencer.spark" -}}
 [spark]
@@ -48,6 +52,9 @@ app.kubernetes.io/component: driver
 {{- if .Values.storage.enabled }}
 "spark.kubernetes.executor.volumes.persistentVolumeClaim.state.mount.path" = {{ .Values.storage.mountPath | quote }}
 "spark.kubernetes.executor.volumes.persistentVolumeClaim.state.options.claimName" = {{ include "sequencer.claim" . | quote }}
+{{- end }}
+{{- range .Values.secretFiles }}
+"spark.kubernetes.executor.secrets.{{ . }}" = {{ include "sequencer.secret" . | quote }}
 {{- end }}
 {{- end }}
 {{- range $name, $value := .Values.executors.spark }}
