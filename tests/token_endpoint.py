@@ -14,12 +14,13 @@ class Endpoint(BaseHTTPRequestHandler):
     asked: ClassVar[list] = []
     life = 3600
     answer = None
+    status = 200
 
     def do_POST(self):
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
         self.asked.append((self.headers["Authorization"], form))
         told = {"access_token": f"token {len(self.asked)}", "expires_in": self.life}
-        self.send_response(200)
+        self.send_response(self.status)
         self.end_headers()
         self.wfile.write(self.answer or json.dumps(told).encode())
 

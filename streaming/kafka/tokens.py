@@ -16,8 +16,9 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
+from urllib.error import HTTPError
 
-from kafka.errors import KafkaConnectionError
+from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 
 from streaming.errors import ConfigError
 from streaming.kafka import tls
@@ -27,6 +28,8 @@ OAUTH = "sasl.oauthbearer."
 ENDPOINT = f"{OAUTH}token.endpoint.url"
 LIFE_SECONDS = 3600
 ASK_SECONDS_MAX = 10
+REFUSALS = (400, 401, 403)
+"""HTTP's answers to a client, or a secret, that is not known (RFC 6749, section 5.2)."""
 RENEW_SECONDS = 30
 """A token is renewed this long before it expires."""
 
@@ -118,7 +121,8 @@ class OfProvider(TokenProvider):
     def token(self) -> str:
         """Return the current token, or a new one.
 
-        Raises KafkaConnectionError, after which it is tried again, if the provider gives none.
+        Raises KafkaConnectionError, after which it is tried again, if the provider gives none;
+        SaslAuthenticationFailedError if it does not accept the client or its secret.
         """
         if not self.known.is_good():
             try:
@@ -126,7 +130,9 @@ class OfProvider(TokenProvider):
                 self.known = _Known.of(str(found["access_token"]), found.get("expires_in"))
             except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
                 where = self.words[ENDPOINT]
-                raise KafkaConnectionError(f"no token of {where}: {error}") from error
+                is_refusal = isinstance(error, HTTPError) and error.code in REFUSALS
+                kind = SaslAuthenticationFailedError if is_refusal else KafkaConnectionError
+                raise kind(f"no token of {where}: {error}") from error
         return self.known.token
 
     def forget(self) -> None:

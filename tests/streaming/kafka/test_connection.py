@@ -13,6 +13,7 @@ from streaming.config.load import parse_config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import choice, client_settings, connection, tls, tokens
 from streaming.kafka.ports import free_port
+from streaming.service.refusals import is_refusal
 from tests import kerberos
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.secure_broker import KEY_PASSWORD, PASSWORD, STORE_PASSWORD, USER
@@ -159,6 +160,10 @@ def test_after_a_refusal_another_token_is_asked_for(secure_broker):
         handler.answer = json.dumps({"access_token": unsigned}).encode()
         by_our_own(settings, SECONDS_MAX)
         assert len(handler.asked) == 2
+        handler.status, words = 401, {**properties, "sasl.oauthbearer.client.secret": "of before"}
+        with pytest.raises(KafkaUnavailable, match="refuses this user") as refused:
+            by_our_own(config(secure_broker.oauth, words), SECONDS_MAX)
+        assert is_refusal(refused.value)
 
 
 @pytest.fixture(params=["authority", "certificate", "password", "plain password", "nobody there"])

@@ -6,7 +6,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from kafka.errors import KafkaConnectionError
+from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 
 from streaming.errors import ConfigError
 from streaming.kafka import tokens
@@ -94,6 +94,16 @@ def test_a_provider_that_gives_no_token_is_asked_again(endpoint, answer):
         tokens.provider(
             {**OIDC, "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:9/token"}
         ).token()
+
+
+@pytest.mark.parametrize(("status", "refused"), [(400, True), (401, True), (500, False)])
+def test_a_secret_that_was_renewed_is_a_refusal(endpoint, status, refused):
+    """Kafka is not away then: who waits for it waits for a start with the new secret."""
+    address, handler = endpoint
+    handler.status = status
+    kind = SaslAuthenticationFailedError if refused else KafkaConnectionError
+    with pytest.raises(kind, match=f"no token of {address}: HTTP Error {status}"):
+        tokens.provider({**OIDC, "sasl.oauthbearer.token.endpoint.url": address}).token()
 
 
 def test_a_token_in_a_file(tmp_path):
