@@ -44,7 +44,8 @@ class Config:
     """A whole configuration, checked. ``kafka``'s properties and ``spark`` have their secrets.
 
     ``secrets`` are what :meth:`hide` takes out of texts for people. ``in_files``: of each table of
-    FAULTS the properties that name a file, before it was read.
+    FAULTS the properties that name a file, before it was read; ``addresses_in_file``: likewise
+    `kafka.bootstrap_servers`, "" if it names none.
     """
 
     service: Service
@@ -54,6 +55,7 @@ class Config:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     source: str = "the configuration"
     in_files: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    addresses_in_file: str = ""
 
     @contextmanager
     def faults_of(self, name: str) -> Iterator[None]:
@@ -119,15 +121,21 @@ class Config:
         return properties.hide(text, hidden)
 
     def renew(self) -> None:
-        """Read the files again that ``kafka``'s properties name.
+        """Read the files again that ``kafka``'s properties and addresses name.
 
-        What cannot be read, or is empty for a moment, stays.
+        What cannot be read, is empty for a moment, or cannot be used, stays.
         """
         for table, written in self.in_files.items():
             for name, unfilled in written.items():
                 text = properties.fill(unfilled, os.environ, name, [])
                 if text and not FAULTS[table](name, text):
                     getattr(self.kafka, table)[name] = text
+        if self.addresses_in_file:
+            text = properties.fill(self.addresses_in_file, os.environ, "", [])
+            renewed = _table(Kafka, {"bootstrap_servers": text}, ["kafka"], []) if text else None
+            if renewed is not None:
+                addresses = {"bootstrap_servers": renewed.bootstrap_servers}
+                object.__setattr__(self, "kafka", self.kafka.model_copy(update=addresses))
 
 
 def load_config(path: Path | str, environ: Mapping[str, str] = os.environ) -> Config:
@@ -186,7 +194,11 @@ def parse_config(tables: dict[str, Any], environ: Mapping[str, str], source: str
         table: {name: value for name, value in values.items() if _names_file(value)}
         for table, values in written.items()
     }
-    return Config(service, kafka, spark, pipelines, secrets, source, in_files)
+    addresses = (
+        "" if environ.get(BOOTSTRAP) else tables.get("kafka", {}).get("bootstrap_servers", "")
+    )
+    addresses = addresses if _names_file(addresses) else ""
+    return Config(service, kafka, spark, pipelines, secrets, source, in_files, addresses)
 
 
 def _names_file(value: Any) -> bool:
