@@ -5,7 +5,8 @@ All use of kafka-python below its public names (`kafka`, `kafka.errors`) is here
 name, so that an upgrade says which one has moved.
 
 - connections: `brokers`, `connections` over `sockets`, `bootstrap` (the addresses where they
-  begin), `leaders` (one request at a time for each partition), `topology`, `kerberos`, `tokens`;
+  begin, `known` brokers among them), `leaders` (one request at a time for each partition),
+  `topology`, `kerberos`, `tokens`;
 - requests: `admin`, `bounds` (first and last offsets), `fetch`, `produce`, `transactions`;
 - record batches written: `record_batch`, `contents`, `compression`, `encoded`, `blocks` (large
   values, compressed by themselves), `splitting` (one that a broker refused, taken apart);

@@ -10,8 +10,6 @@ import math
 import random
 import time
 from collections import deque
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from kafka.errors import (
@@ -24,6 +22,9 @@ from kafka.errors import (
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.metadata import MetadataResponse
 
+from streaming.wire import known
+from streaming.wire.known import KnownBrokers
+
 OTHERS_WAIT_SECONDS = 1.0
 """How long the next address waits for an answer of the one before, at most."""
 
@@ -31,42 +32,13 @@ LOOK_AGAIN_SECONDS = 1.0
 KNOWN_MAX = 5
 """The most known brokers that are asked besides the listed addresses."""
 
-CLUSTERS_MAX = 64
-"""If brokers of more lists of addresses than these are known, all are forgotten."""
-
 KNOWN = "known-"
 """Begins the names of known brokers among the addresses; the listed ones have kafka-python's."""
 
-Address = tuple[str, int]
 
-
-@dataclass(frozen=True, slots=True)
-class KnownBrokers:
-    """The brokers of the cluster that some listed addresses led to."""
-
-    cluster_id: str | None
-    addresses: tuple[Address, ...]
-
-
-_known: dict[str, KnownBrokers] = {}
-"""By the listed addresses. Every thread of this process puts whole values here."""
-
-
-def remember(listed: str, cluster: Any) -> None:
-    """Keep the brokers that a cluster's metadata names, for whoever begins at ``listed``.
-
-    Not those of another cluster: a known host may belong to one by now, and must not lead there.
-    """
-    known = _known.get(listed)
-    if known is None or known.cluster_id == cluster.cluster_id:
-        _put(listed, cluster)
-
-
-def _put(listed: str, cluster: Any) -> None:
-    if listed not in _known and len(_known) >= CLUSTERS_MAX:
-        _known.clear()
+def _known_in(cluster: Any) -> KnownBrokers:
     addresses = tuple((each.host, each.port) for each in cluster.brokers())
-    _known[listed] = KnownBrokers(cluster.cluster_id, addresses)
+    return KnownBrokers(cluster.cluster_id, addresses)
 
 
 class Bootstrap(KafkaConnectionManager):  # type: ignore[misc]
@@ -76,15 +48,18 @@ class Bootstrap(KafkaConnectionManager):  # type: ignore[misc]
     that this process knows from before: over the months all that are listed may have been replaced.
 
     ``refusal``: of a listed address; it ends the search. ``last_error``: of a connection.
+    ``known_brokers``: those that the process knew which made the settings (`known.text_of`).
     """
 
     def __init__(self, network: Any, **settings: Any) -> None:
         self.refusal: Exception | None = None
         self.last_error: Exception | None = None
         super().__init__(network, **settings)
-        listed = self.config["bootstrap_servers"]
-        self.listed = listed if isinstance(listed, str) else ",".join(listed)
-        self.cluster.add_listener(partial(remember, self.listed))
+        servers = self.config["bootstrap_servers"]
+        self.listed = servers if isinstance(servers, str) else ",".join(servers)
+        known.learn(self.listed, settings.get("known_brokers", ""))
+        listed = self.listed  # a listener with `self` would be a cycle
+        self.cluster.add_listener(lambda cluster: known.renew(listed, _known_in(cluster)))
 
     async def _do_bootstrap(self, deadline: float | None) -> bool:
         """Ask the addresses for the cluster until one answers; KafkaTimeoutError if none does."""
@@ -123,8 +98,8 @@ class Bootstrap(KafkaConnectionManager):  # type: ignore[misc]
         addresses = self.cluster._bootstrap_brokers  # noqa: SLF001
         listed = [name for name in addresses if not name.startswith(KNOWN)]
         there = {(addresses[name].host, addresses[name].port) for name in listed}
-        known = _known.get(self.listed)
-        others = [each for each in known.addresses if each not in there] if known else []
+        before = known.brokers_of(self.listed)
+        others = [each for each in before.addresses if each not in there] if before else []
         names = []
         for number, (host, port) in enumerate(random.sample(others, min(len(others), KNOWN_MAX))):
             names.append(f"{KNOWN}{number}")
@@ -164,8 +139,8 @@ class Bootstrap(KafkaConnectionManager):  # type: ignore[misc]
         """Raise KafkaError if this answer does not lead to the cluster."""
         if not answer.brokers:
             raise MetadataEmptyBrokerList("its answer has no brokers")
-        known = _known.get(self.listed)
-        if node.startswith(KNOWN) and (not known or known.cluster_id != answer.cluster_id):
+        before = known.brokers_of(self.listed)
+        if node.startswith(KNOWN) and (not before or before.cluster_id != answer.cluster_id):
             self.broker_version_data = None  # kafka-python noted those of the wrong cluster
             raise KafkaConnectionError("it belongs to another cluster now")
 
@@ -189,5 +164,5 @@ class Bootstrap(KafkaConnectionManager):  # type: ignore[misc]
         """Take over a cluster that was found, and keep its metadata up to date."""
         self.broker_version_data = versions
         self.cluster.update_metadata(answer)
-        _put(self.listed, self.cluster)  # a listed address may lead to another one than before
+        known.keep(self.listed, _known_in(self.cluster))  # perhaps of another one than before
         self.cluster.start_refresh_loop()

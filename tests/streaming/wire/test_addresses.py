@@ -8,8 +8,8 @@ import pytest
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.protocol.metadata import MetadataRequest
 
-from streaming.kafka import embedded
-from streaming.wire import bootstrap, sockets
+from streaming.kafka import choice, client_settings, embedded
+from streaming.wire import bootstrap, known, sockets
 from streaming.wire.brokers import Brokers
 from tests.addresses import Names, dropping, hanging, text
 from tests.proxies import Proxies
@@ -140,20 +140,20 @@ def foreign(monkeypatch):
 def test_known_addresses_of_another_cluster_are_passed_over(names, listed, foreign):
     with opened(text(listed)) as brokers:
         cluster = cluster_of(brokers)
-        for known in bootstrap._known[text(listed)].addresses:
-            names.of[known] = [address_of(foreign)]
+        for each in known._known[text(listed)].addresses:
+            names.of[each] = [address_of(foreign)]
         before, names.of[listed] = names.of[listed], []
         brokers.reset()
         with pytest.raises(KafkaTimeoutError):
             brokers.connect(SHORT_SECONDS)
-        assert bootstrap._known[text(listed)].cluster_id == cluster
+        assert known._known[text(listed)].cluster_id == cluster
 
         names.of[listed] = [address_of(foreign)]
         brokers.reset()
         brokers.connect(SECONDS)
         other = brokers.manager.cluster.cluster_id
         assert other != cluster, "what is listed decides"
-        assert bootstrap._known[text(listed)].cluster_id == other
+        assert known._known[text(listed)].cluster_id == other
 
         names.of.clear()
         names.of[listed] = before
@@ -165,17 +165,31 @@ def test_metadata_of_another_cluster_are_not_remembered(listed):
     """A broker's host may belong to another cluster before its connection is opened anew."""
     with opened(text(listed)) as brokers:
         cluster = cluster_of(brokers)
-        known = bootstrap._known[text(listed)]
+        before = known._known[text(listed)]
         answer = brokers.ask(METADATA, lambda _: ())
         answer.cluster_id = "another"
         brokers.manager.cluster.update_metadata(answer)
-        assert bootstrap._known[text(listed)] == known
-        assert known.cluster_id == cluster
+        assert known._known[text(listed)] == before
+        assert before.cluster_id == cluster
 
 
 def test_lists_of_addresses_are_forgotten_when_they_are_too_many(listed, monkeypatch):
-    monkeypatch.setattr(bootstrap, "CLUSTERS_MAX", 1)
-    bootstrap._known["another.example:1"] = bootstrap.KnownBrokers("another", ())
+    monkeypatch.setattr(known, "CLUSTERS_MAX", 1)
+    known._known["another.example:1"] = known.KnownBrokers("another", ())
     with opened(text(listed)) as brokers:
         brokers.connect(SECONDS)
-    assert [*bootstrap._known] == [text(listed)]
+    assert [*known._known] == [text(listed)]
+
+
+def test_another_process_is_given_the_brokers_that_are_known_here(names, listed, monkeypatch):
+    """A worker, as it begins with the plan of its pipeline."""
+    words = {"bootstrap.servers": text(listed)}
+    assert client_settings.with_known_brokers(words) == words
+    with choice.opened(words, SECONDS) as brokers:
+        cluster = cluster_of(brokers)
+    given = client_settings.with_known_brokers(words)
+    names.of[listed] = []
+    with monkeypatch.context() as another_process:
+        another_process.setattr(known, "_known", {})
+        with choice.opened(given, SECONDS) as brokers:
+            assert cluster_of(brokers) == cluster
