@@ -29,6 +29,9 @@ OTHERS_WAIT_SECONDS = 1.0
 """How long the next address waits for an answer of the one before, at most."""
 
 LOOK_AGAIN_SECONDS = 1.0
+TRY_SECONDS_MIN = 0.1
+"""With less time left no address is asked again: its timeout would hide the error that is known."""
+
 KNOWN_MAX = 5
 """The most known brokers that are asked besides the listed addresses."""
 
@@ -77,7 +80,8 @@ class Bootstrap(KafkaConnectionManager):  # type: ignore[misc]
                     self._failed(node, future.exception)
                 idle = [node for node in turns if node not in asked]
                 pause = LOOK_AGAIN_SECONDS
-                if idle:
+                is_over = deadline - now < TRY_SECONDS_MIN and self.last_error is not None
+                if idle and not is_over:
                     node = min(idle, key=self.connection_delay)
                     pause = max(next_at - now, self.connection_delay(node))
                 if pause > 0:
