@@ -45,7 +45,8 @@ class Config:
 
     ``secrets`` are what :meth:`hide` takes out of texts for people. ``in_files``: of each table of
     FAULTS the properties that name a file, before it was read. ``from_environment``: names of
-    ``kafka.properties`` whose values came from variables of the environment.
+    ``kafka.properties`` whose values came from variables of the environment. ``addresses_in_file``:
+    `kafka.bootstrap_servers` as ``in_files``, "" if it names no file.
     """
 
     service: Service
@@ -56,6 +57,7 @@ class Config:
     source: str = "the configuration"
     in_files: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     from_environment: tuple[str, ...] = ()
+    addresses_in_file: str = ""
 
     @contextmanager
     def faults_of(self, name: str) -> Iterator[None]:
@@ -121,15 +123,21 @@ class Config:
         return properties.hide(text, hidden)
 
     def renew(self) -> None:
-        """Read the files again that ``kafka``'s properties name.
+        """Read the files again that ``kafka``'s properties and addresses name.
 
-        What cannot be read, or is empty for a moment, stays.
+        What cannot be read, is empty for a moment, or cannot be used, stays.
         """
         for table, written in self.in_files.items():
             for name, unfilled in written.items():
                 text = properties.fill(unfilled, os.environ, name, [])
                 if text and not FAULTS[table](name, text):
                     getattr(self.kafka, table)[name] = text
+        if self.addresses_in_file:
+            text = properties.fill(self.addresses_in_file, os.environ, "", [])
+            renewed = _table(Kafka, {"bootstrap_servers": text}, ["kafka"], []) if text else None
+            if renewed is not None:
+                addresses = {"bootstrap_servers": renewed.bootstrap_servers}
+                object.__setattr__(self, "kafka", self.kafka.model_copy(update=addresses))
 
 
 def load_config(path: Path | str, environ: Mapping[str, str] = os.environ) -> Config:
@@ -193,7 +201,9 @@ def parse_config(tables: dict[str, Any], environ: Mapping[str, str], source: str
         for name, value in written["properties"].items()
         if isinstance(value, str) and properties.names_variable(value, environ)
     )
-    more = secrets, source, in_files, from_environment
+    given = tables.get("kafka", {}).get("bootstrap_servers", "")
+    addresses = given if _names_file(given) and not environ.get(BOOTSTRAP) else ""
+    more = secrets, source, in_files, from_environment, addresses
     return Config(service, kafka, spark, pipelines, *more)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from streaming.config import Config
 from streaming.config.kafka_properties import NUMBERS
 from streaming.kafka import credentials, tls
+from streaming.wire import known
 
 TLS = ("SSL", "SASL_SSL")
 OF_JAVA_ALONE = ("socket.connection.setup.timeout.max.ms", "ssl.enabled.protocols")
@@ -23,6 +24,9 @@ AS_WRITTEN = NUMBERS | {
 IN_SMALL_LETTERS = ("client.dns.lookup", "compression.type", "enable.ssl.certificate.verification")
 """Properties with the same name in both."""
 IDENTIFICATION = "ssl.endpoint.identification.algorithm"
+
+KNOWN_BROKERS = "known.brokers"
+"""A property of our own (:func:`with_known_brokers`), which no client of Kafka's has."""
 
 
 def words(config: Config) -> dict[str, str]:
@@ -44,6 +48,15 @@ def words(config: Config) -> dict[str, str]:
         **out,
         **credentials.words(given),
     }
+
+
+def with_known_brokers(given: Mapping[str, str]) -> dict[str, str]:
+    """Return :func:`words` for our own connections in other processes, with brokers known here.
+
+    A worker knows none itself when it begins, and the listed addresses may lead nowhere any more.
+    """
+    text = known.text_of(given["bootstrap.servers"])
+    return {**given, KNOWN_BROKERS: text} if text else {**given}
 
 
 def confluent(config: Config, **extra: Any) -> dict[str, Any]:
@@ -96,5 +109,7 @@ def kafka_python_from(given: Mapping[str, str]) -> dict[str, Any]:
         out["sasl_kerberos_name"] = kerberos.login(given)
     if out.get("security_protocol") in TLS:
         out["ssl_context"] = tls.context(given)
+    if KNOWN_BROKERS in given:
+        out["known_brokers"] = given[KNOWN_BROKERS]
     out["bootstrap_servers"] = given["bootstrap.servers"].split(",")
     return out

@@ -117,7 +117,7 @@ def make_plan(
         "new_topics": dict(new_topics or {}),
         "folder": folder_of(f"{service.checkpoint}/{name}"),
         "sync": service.sync,
-        "producer": words,
+        "producer": client_settings.with_known_brokers(words),
         "compression": own_settings(words).compression,
     }
     with config.faults_of(name):

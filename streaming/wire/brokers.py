@@ -87,7 +87,7 @@ class Brokers:
             raise KafkaTimeoutError(*(self.manager.last_error or error).args) from error
 
     def reset(self) -> None:
-        """Forget connections and brokers; the next request begins with the bootstrap servers."""
+        """Begin anew at the next request: with listed addresses, then brokers known before."""
         self.close()
         self._open()
 

@@ -10,7 +10,7 @@ import re
 import ssl
 import time
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 from kafka.errors import (
@@ -19,13 +19,14 @@ from kafka.errors import (
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
-from kafka.net import inet, manager
-from kafka.net.manager import KafkaConnectionManager
+from kafka.net import manager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol import parser
 from kafka.protocol.frame import KafkaBytes
 
+from streaming.wire import sockets
+from streaming.wire.bootstrap import KNOWN, Bootstrap
 from streaming.wire.tokens import TokenProvider
 
 HANDSHAKE_SECONDS_MAX = 10.0
@@ -58,22 +59,6 @@ class _Frame(KafkaBytes):  # type: ignore[misc]
 parser.KafkaBytes = _Frame  # it has no parameter for it
 
 
-_connect_socket = inet.KafkaNetSocket.sock_connect
-
-
-@wraps(_connect_socket)
-async def _connect_or_close(sockets: Any, network: Any, socket: Any, *to: Any, **more: Any) -> Any:
-    """Connect; a socket that does not is closed. kafka-python's error keeps it open, in a cycle."""
-    try:
-        return await _connect_socket(sockets, network, socket, *to, **more)
-    except BaseException:
-        socket.close()
-        raise
-
-
-inet.KafkaNetSocket.sock_connect = _connect_or_close
-
-
 class Selector(NetworkSelector):  # type: ignore[misc]
     """kafka-python's network loop, where an interrupt within one of its tasks is raised.
 
@@ -103,22 +88,19 @@ class Selector(NetworkSelector):  # type: ignore[misc]
             raise self.raised
 
 
-class Connections(KafkaConnectionManager):  # type: ignore[misc]
+class Connections(Bootstrap):
     """kafka-python's connections, where a refusal ends the search for brokers at once.
 
     kafka-python itself searches until its timeout and then reports only that it found none: a
     refusal arrives together with the connection's end, and its transport drops such bytes.
-    ``last_error``: of a connection. ``new_ssl_context`` makes TLS settings for each connection, as
-    their files may be renewed.
+    ``new_ssl_context`` makes TLS settings for each connection, as their files may be renewed.
     """
 
     def __init__(self, network: Any, **settings: Any) -> None:
-        self.refusal: Exception | None = None
-        self.last_error: Exception | None = None
         self.new_ssl_context: Callable[[], Any] | None = settings.get("new_ssl_context")
         super().__init__(network, **settings)
 
-    def get_connection(self, *arguments: Any, **more: Any) -> Any:
+    def get_connection(self, node: Any, *arguments: Any, **more: Any) -> Any:
         """Return kafka-python's connection; raise the refusal if a broker sent one.
 
         NodeNotReadyError during a pause says why the last connection failed.
@@ -126,10 +108,11 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         if self.refusal is not None:
             raise self.refusal
         try:
-            connection = super().get_connection(*arguments, **more)
+            connection = super().get_connection(node, *arguments, **more)
         except NodeNotReadyError as error:
             raise NodeNotReadyError(*(self.last_error or error).args) from error
-        connection.init_future.add_errback(self._note)
+        if not str(node).startswith(KNOWN):  # another service may have that address now
+            connection.init_future.add_errback(self._note)
         return connection
 
     def _note(self, error: Exception) -> None:
@@ -204,7 +187,8 @@ class _TlsTransport(KafkaSSLTransport):  # type: ignore[misc]
             raise
 
 
-manager.KafkaSSLTransport = _TlsTransport  # it has no parameter for it
+manager.KafkaSSLTransport = _TlsTransport  # it has no parameters for these
+manager.create_connection = sockets.create_connection
 
 
 def is_about_certificates(error: BaseException) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -262,3 +263,25 @@ def test_what_came_from_the_environment_is_known():
     }
     config = with_properties(properties, {"SECRET": "geheim"})
     assert config.from_environment == ("sasl.password", "sasl.jaas.config")
+
+
+def test_addresses_in_a_file_are_read_again(tmp_path):
+    """Those that are gone for a moment, or are none, stay as they were; the environment's, too."""
+    file = tmp_path / "addresses"
+    file.write_text("one:9092")
+    tables = {
+        "kafka": {"bootstrap_servers": f"${{file:{file}}}", "properties": {"client.id": "c"}},
+        "pipelines": {"p": {"discipline": "channel"}},
+    }
+    config = parse_config(tables, {}, "test")
+    for write in (file.unlink, partial(file.write_text, ""), partial(file.write_text, "one")):
+        write()
+        config.renew()
+        assert config.kafka.bootstrap_servers == "one:9092"
+    file.write_text("two:9092, three:9092\n")
+    config.renew()
+    assert config.kafka.bootstrap_servers == "two:9092,three:9092"
+    assert config.kafka.properties == {"client.id": "c"}
+    given = parse_config(tables, {"SEQUENCER_BOOTSTRAP_SERVERS": "four:9092"}, "test")
+    given.renew()
+    assert given.kafka.bootstrap_servers == "four:9092"

@@ -14,6 +14,8 @@ from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.groups.commands import read_command
 from streaming.errors import ConfigError, StorageUnavailable
+from streaming.kafka.choice import own_settings
+from streaming.kafka.client_settings import KNOWN_BROKERS
 from streaming.service import planning
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.decisions import PINNED, Decisions
@@ -24,6 +26,7 @@ from streaming.service.planning import (
     shards,
     state_partitions,
 )
+from streaming.wire import known
 
 GROUPS = {"G0": ["A", "B"], "G1": ["B", "C"]}
 
@@ -54,6 +57,16 @@ def test_plans_of_all_disciplines(discipline, more, shards):
     assert plan.reads[: len(plan.inputs)] == plan.inputs == ("p.in",)
     again = pickle.loads(pickle.dumps(plan))  # it travels to workers
     assert (type(again), again.reads) == (type(plan), plan.reads)
+
+
+def test_workers_are_given_the_brokers_that_the_driver_knows(monkeypatch):
+    monkeypatch.setattr(known, "_known", {})
+    before = planned("channel").producer
+    listed = before["bootstrap.servers"]
+    known.keep(listed, known.KnownBrokers("c", (("b", 2), ("a", 1))))
+    given = planned("channel").producer
+    assert given == {**before, KNOWN_BROKERS: '["c", [["a", 1], ["b", 2]]]'}
+    assert own_settings(given).connection["known_brokers"] == given[KNOWN_BROKERS]
 
 
 def test_no_subscriber_s_topic_leads_back_into_its_pipeline():

@@ -21,18 +21,30 @@ from streaming.wire import connections
 
 NAMES = {
     "kafka.net.connection:KafkaConnection": None,
+    "kafka.cluster:ClusterMetadata.add_listener": ["self", "listener"],
+    "kafka.cluster:ClusterMetadata.metadata_request": ["self"],
+    "kafka.cluster:ClusterMetadata.start_refresh_loop": ["self"],
+    "kafka.net.inet:create_connection": ["net", "host", "port", "socket_options", "proxy_url"],
+    "kafka.net.inet:KafkaNetSocket.connect": ["self", "net", "addrinfo", "socket_options"],
+    "kafka.net.inet:KafkaNetSocket.dns_lookup": ["self", "host", "port"],
     "kafka.net.inet:KafkaNetSocket.sock_connect": ["self", "net", "sock", "sockaddr"],
     "kafka.net.manager:KafkaConnectionManager.__init__": ["self", "net"],
     "kafka.net.manager:KafkaConnectionManager._build_transport": ["self", "node"],
     "kafka.net.manager:KafkaConnectionManager._connect": ["self", "node", "conn"],
+    "kafka.net.manager:KafkaConnectionManager._do_bootstrap": ["self", "deadline"],
     "kafka.net.manager:KafkaConnectionManager.bootstrap": ["self", "timeout_ms"],
     "kafka.net.manager:KafkaConnectionManager.bootstrapped": None,
+    "kafka.net.manager:KafkaConnectionManager.call_soon": ["self", "coro"],
     "kafka.net.manager:KafkaConnectionManager.close": ["self"],
     "kafka.net.manager:KafkaConnectionManager.connection_delay": ["self", "node_id"],
     "kafka.net.manager:KafkaConnectionManager.get_connection": ["self", "node_id"],
     "kafka.net.manager:KafkaConnectionManager.reset_backoff": ["self", "node_id"],
     "kafka.net.manager:KafkaConnectionManager.run": ["self", "coro"],
     "kafka.net.manager:KafkaConnectionManager.send": ["self", "request", "node_id"],
+    "kafka.net.manager:KafkaConnectionManager.socket_connection_setup_timeout_ms": [
+        "self",
+        "node_id",
+    ],
     "kafka.net.manager:KafkaConnectionManager.update_backoff": ["self", "node_id"],
     "kafka.net.sasl:register_sasl_mechanism": ["name", "klass", "overwrite"],
     "kafka.net.sasl.gssapi:SaslMechanismGSSAPI.__init__": None,
@@ -60,6 +72,14 @@ NAMES = {
 """Each with its first parameters, where they matter."""
 
 TEXTS = {
+    "kafka.cluster:ClusterMetadata.broker_metadata": ["self._bootstrap_brokers.get(broker_id)"],
+    "kafka.cluster:ClusterMetadata.update_metadata": ["listener(self)"],
+    "kafka.net.manager:KafkaConnectionManager.__init__": [
+        "self._bootstrap_wakeup = WakeupNotifier"
+    ],
+    "kafka.net.manager:KafkaConnectionManager.bootstrap_async": [
+        "self.call_soon(self._do_bootstrap, deadline)"
+    ],
     "kafka.net.transport:KafkaTCPTransport._read_from_sock": ["self._sock_recv()"],
     "kafka.net.transport:KafkaTCPTransport._sock_recv": ["self._sock.recv("],
     "kafka.net.selector:Task": ["self._exc = exc", "self._exc = e\n"],
@@ -73,10 +93,14 @@ TEXTS = {
     ],
     "kafka.net.manager:KafkaConnectionManager._build_transport": [
         "KafkaSSLTransport(self._net, sock,",
+        "await create_connection(self._net, node.host, node.port,",
         "await transport.handshake()",
     ],
     "kafka.net.manager:KafkaConnectionManager._connect": ["if reset_backoff_on_connect:"],
-    "kafka.net.manager:KafkaConnectionManager.get_connection": ["KafkaConnection("],
+    "kafka.net.manager:KafkaConnectionManager.get_connection": [
+        "KafkaConnection(",
+        "self._conns[node_id] = conn",
+    ],
     "kafka.net.connection:KafkaConnection": ["self.init_future", "self.parser = KafkaProtocol("],
     "kafka.net.sasl.gssapi:SaslMechanismGSSAPI": [
         "self._client_ctx",
