@@ -45,8 +45,8 @@ class Config:
 
     ``secrets`` are what :meth:`hide` takes out of texts for people. ``in_files``: of each table of
     FAULTS the properties that name a file, before it was read. ``from_environment``: names of
-    ``kafka.properties`` whose values came from variables of the environment. ``addresses_in_file``:
-    `kafka.bootstrap_servers` as ``in_files``, "" if it names no file.
+    ``kafka.properties`` that are renewed now and then, and came from the environment.
+    ``addresses_in_file``: `kafka.bootstrap_servers` as ``in_files``, "" if it names no file.
     """
 
     service: Service
@@ -199,7 +199,9 @@ def parse_config(tables: dict[str, Any], environ: Mapping[str, str], source: str
     from_environment = tuple(
         name
         for name, value in written["properties"].items()
-        if isinstance(value, str) and properties.names_variable(value, environ)
+        if isinstance(value, str)
+        and properties.RENEWED.search(name)
+        and properties.names_variable(value, environ)
     )
     given = tables.get("kafka", {}).get("bootstrap_servers", "")
     addresses = given if _names_file(given) and not environ.get(BOOTSTRAP) else ""

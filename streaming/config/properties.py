@@ -14,6 +14,8 @@ from streaming.settings.values import key_path
 SECRET = re.compile(
     r"password|secret|user\.info|auth\.token|passphrase|jaas\.config|\.key\.pem|keystore\.key|oauthbearer\.config"
 )
+RENEWED = re.compile(rf"{SECRET.pattern}|\.pem$|certificate")
+"""What is renewed now and then: secrets, and certificates as texts."""
 OF_SPARK = re.compile(
     r"secret|password|passphrase|token|(?:access|account|private|encryption)[.]?key", re.IGNORECASE
 )

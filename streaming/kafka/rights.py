@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from streaming.config import Config
 from streaming.errors import KafkaRefused
 from streaming.kafka import client_settings
+from streaming.storage.files import is_local
 
 BY_ROLE = {
     "input": ("Read",),
@@ -66,14 +67,16 @@ def missing(config: Config, names: Iterable[str]) -> list[Right]:
     from streaming.wire import admin  # noqa: PLC0415
 
     chosen = list(names)
-    exactly_once = config.service.delivery == "exactly-once"
+    service = config.service
+    # An object store has no lock that keeps a second driver out: its commits do (`sink.claim`).
+    commits = service.delivery == "exactly-once" or not is_local(service.checkpoint)
     prefixes = [f"{config.service.name}.{name}" for name in chosen]
     lacking: list[Right] = []
     with contextlib.suppress(KafkaError), choice.opened(client_settings.words(config)) as brokers:
-        wanted = _wanted(config, chosen, exactly_once=exactly_once)
+        wanted = _wanted(config, chosen, commits=commits)
         for topic, allowed in admin.allowed_on(brokers, wanted).items():
             lacking += [Right(each, "Topic", topic) for each in sorted(wanted[topic] - allowed)]
-        if exactly_once:  # with at-least-once there is no progress in Kafka
+        if commits:  # with at-least-once there is no progress in Kafka
             for prefix in prefixes:
                 if not admin.may_read_group(brokers, f"{prefix}.rights"):
                     lacking.append(Right("Read", "Group", f"{prefix}.*"))
@@ -83,11 +86,11 @@ def missing(config: Config, names: Iterable[str]) -> list[Right]:
     return lacking
 
 
-def _wanted(config: Config, names: list[str], *, exactly_once: bool) -> dict[str, set[str]]:
+def _wanted(config: Config, names: list[str], *, commits: bool) -> dict[str, set[str]]:
     """Return the operations on each topic."""
     wanted: dict[str, set[str]] = {}
     for name in names:
         for role, topic in config.pipelines[name].topics():
-            operations = BY_ROLE[role] if role != "events" or exactly_once else ("Write",)
+            operations = BY_ROLE[role] if role != "events" or commits else ("Write",)
             wanted.setdefault(topic, set()).update(operations)
     return wanted

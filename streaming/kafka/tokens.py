@@ -32,6 +32,8 @@ REFUSALS = (400, 401, 403)
 """HTTP's answers to a client, or a secret, that is not known (RFC 6749, section 5.2)."""
 RENEW_SECONDS = 30
 """A token is renewed this long before it expires."""
+YOUNG_SECONDS = 30.0
+"""A token that was asked for so lately is the one that there is."""
 
 
 class Unsecured(TokenProvider):
@@ -79,6 +81,7 @@ class _Known(NamedTuple):
     """
 
     token: str
+    since: float
     until: tuple[float, float]
 
     @classmethod
@@ -86,11 +89,15 @@ class _Known(NamedTuple):
         """For as long as the provider says, and the token itself, if it is one that says so."""
         life = LIFE_SECONDS if expires_in is None else float(str(expires_in))
         life = min(life, _end_in(token) - time.time()) - RENEW_SECONDS
-        return cls(token, (time.monotonic() + life, time.time() + life))
+        now = time.monotonic()
+        return cls(token, now, (now + life, time.time() + life))
 
     def is_good(self) -> bool:
         """Whether it is used now."""
         return time.monotonic() < self.until[0] and time.time() < self.until[1]
+
+
+NO_TOKEN = _Known("", 0.0, (0.0, 0.0))
 
 
 def _end_in(token: str) -> float:
@@ -116,7 +123,7 @@ class OfProvider(TokenProvider):
         scope = words.get(f"{OAUTH}scope", "")
         self.form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
         self._extensions = dict(extensions)
-        self.known = _Known("", (0.0, 0.0))
+        self.known = NO_TOKEN
 
     def token(self) -> str:
         """Return the current token, or a new one.
@@ -124,20 +131,26 @@ class OfProvider(TokenProvider):
         Raises KafkaConnectionError, after which it is tried again, if the provider gives none;
         SaslAuthenticationFailedError if it does not accept the client or its secret.
         """
-        if not self.known.is_good():
+        known = self.known
+        if not known.is_good():
             try:
                 found = self._ask(self.words[ENDPOINT])
-                self.known = _Known.of(str(found["access_token"]), found.get("expires_in"))
+                known = _Known.of(str(found["access_token"]), found.get("expires_in"))
             except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
                 where = self.words[ENDPOINT]
                 is_refusal = isinstance(error, HTTPError) and error.code in REFUSALS
                 kind = SaslAuthenticationFailedError if is_refusal else KafkaConnectionError
                 raise kind(f"no token of {where}: {error}") from error
-        return self.known.token
+            self.known = known  # another thread may have it forgotten before this one returns it
+        return known.token
 
     def forget(self) -> None:
-        """Ask for a new one: brokers may not know who signed the last any more."""
-        self.known = _Known("", (0.0, 0.0))
+        """Ask for a new one: brokers may not know who signed the last any more.
+
+        Not if it is that young: brokers that refuse all would have the provider asked at each try.
+        """
+        if time.monotonic() - self.known.since > YOUNG_SECONDS:
+            self.known = NO_TOKEN
 
     def _ask(self, address: str) -> Any:
         request = urllib.request.Request(  # noqa: S310  (the user's own address)

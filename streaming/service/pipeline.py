@@ -103,7 +103,7 @@ class Pipeline:
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
         plan, settings = self._plan(), self.config.pipelines[self.name]
-        if Claim.is_needed(self.config.spark, lockable=self.checkpoint.lockable):
+        if Claim.is_needed(plan, self.config.spark, lockable=self.checkpoint.lockable):
             self._claim = self._claim or Claim(plan)
             self._claim.connect_as(plan)
         remembered = settle_alone(

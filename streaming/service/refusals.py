@@ -42,7 +42,7 @@ class Refusals:
         if now - self._latest > APART_SECONDS_MAX:
             self._since = now
         self._latest = now
-        names = [name for name in self._config.from_environment if name.startswith(about)]
+        names = self._of_the_start(about)
         if names and now - self._since >= REFUSED_SECONDS_MAX:
             raise _ended(error, names)
         if now - self._said < SAID_EVERY_SECONDS:
@@ -59,6 +59,12 @@ class Refusals:
                 "status 1, so that it is."
             )
         return said
+
+    def _of_the_start(self, about: str) -> list[str]:
+        """What only a new start can renew; none where a file may be what is renewed later."""
+        if any(name.startswith(about) for name in self._config.in_files.get("properties", ())):
+            return []
+        return [name for name in self._config.from_environment if name.startswith(about)]
 
     def end(self) -> None:
         """Note that Kafka accepted this user."""

@@ -48,13 +48,15 @@ class Claim:
         self._producer = _producer_of(plan)
 
     @staticmethod
-    def is_needed(spark: Mapping[str, str], *, lockable: bool) -> bool:
+    def is_needed(plan: Plan, spark: Mapping[str, str], *, lockable: bool) -> bool:
         """Whether a lock does not keep a second driver out, by Spark's properties.
 
         A folder that hosts mount has its locks on a server, which gives them away when a host
-        stands still for long, or each host has locks of its own.
+        stands still for long, or each host has locks of its own. (At least once, that lock has to
+        do: who writes without transactions need not have the right to them.)
         """
-        return not (lockable and is_local_master(spark.get("spark.master", DEFAULT_MASTER)))
+        is_one_host = is_local_master(spark.get("spark.master", DEFAULT_MASTER))
+        return not lockable or (plan.delivery == "exactly-once" and not is_one_host)
 
     def connect_as(self, plan: Plan) -> None:
         """Use this plan's settings of connections from the next :meth:`take` on.

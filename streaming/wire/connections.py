@@ -112,17 +112,20 @@ class Connections(Bootstrap):
         except NodeNotReadyError as error:
             raise NodeNotReadyError(*(self.last_error or error).args) from error
         if not str(node).startswith(KNOWN):  # another service may have that address now
-            connection.init_future.add_errback(self._note)
+            connection.init_future.add_errback(partial(self._note, node))
         return connection
 
-    def _note(self, error: Exception) -> None:
+    def _note(self, node: Any, error: Exception) -> None:
         self.last_error = error
         tokens = self.config.get("sasl_oauth_token_provider")
         if isinstance(error, SaslAuthenticationFailedError) and isinstance(tokens, TokenProvider):
             tokens.forget()
         is_certificate = is_about_certificates(error) and not self.bootstrapped
         if isinstance(error, REFUSALS) or is_certificate:  # one that expired may be renewed
-            self.refusal = error
+            if self.bootstrapped:
+                self.refusal = error
+            else:
+                self.refused[node] = error
 
     async def _connect(
         self, node: Any, connection: Any, reset_backoff_on_connect: bool = True, **more: Any

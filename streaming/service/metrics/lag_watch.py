@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EVERY_SECONDS = 5.0
 BLIND_SECONDS = 30.0
-"""If no look at the topics has succeeded for longer, the lag is not known."""
+"""If looks at the topics have failed for longer, the lag is not known."""
 MARKS_MAX = 64
 """This many ends of a partition are kept; of more, each second one is given the time before it."""
 
@@ -42,6 +42,7 @@ class Backlog:
         self._read: Offsets | None = None
         self._begins: Mapping[TopicPartition, int] = {}
         self._looked = looked
+        self._has_failed = False
 
     @property
     def is_new(self) -> bool:
@@ -49,8 +50,12 @@ class Backlog:
         return self._read is None
 
     def is_blind(self, now: float) -> bool:
-        """Whether the last look at the ends is too old for the lag to be known."""
-        return now - self._looked > BLIND_SECONDS
+        """Whether looks fail, and the last that did not is too old for the lag to be known."""
+        return self._has_failed and now - self._looked > BLIND_SECONDS
+
+    def fail(self) -> None:
+        """Note that the ends could not be seen."""
+        self._has_failed = True
 
     def knows(self, partitions: Iterable[TopicPartition]) -> bool:
         """Whether it is known how far these were read, or where they begin."""
@@ -64,7 +69,7 @@ class Backlog:
     def see(self, ends: Mapping[TopicPartition, int], now: float) -> None:
         """Note ends that were seen at a time (s)."""
         with self._lock:
-            self._looked = now
+            self._looked, self._has_failed = now, False
             for partition, newest in ends.items():
                 marks = self._marks.setdefault(partition, [])
                 if marks and newest < marks[-1][0]:
@@ -164,6 +169,7 @@ class LagWatch(threading.Thread):
     def _note_failure(self, pipeline: Pipeline, error: Exception) -> None:
         """Say once why the lag is not known, when it has not been for a while."""
         name = pipeline.name
+        self._backlogs[name].fail()
         if name in self._blind or not self._backlogs[name].is_blind(time.monotonic()):
             return
         self._blind.add(name)

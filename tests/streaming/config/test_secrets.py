@@ -256,13 +256,19 @@ def test_what_came_from_the_environment_is_known():
     """A value that was written, a default, and a file's are not from there."""
     properties = {
         "sasl.password": "${SECRET}",
-        "sasl.username": "${USER:alice}",
+        "sasl.username": "${SECRET}",
+        "sasl.kerberos.principal": "${USER:alice}",
         "sasl.jaas.config": 'x password="${OTHER:}${SECRET}";',
         "ssl.key.password": "${file:/dev/null}",
-        "ssl.ca.location": "/ca.pem",
+        "ssl.certificate.pem": "${CERTIFICATE:}${SECRET}",
+        "ssl.ca.location": "${SECRET}",
     }
     config = with_properties(properties, {"SECRET": "geheim"})
-    assert config.from_environment == ("sasl.password", "sasl.jaas.config")
+    assert config.from_environment == (
+        "sasl.password",
+        "sasl.jaas.config",
+        "ssl.certificate.pem",
+    )
 
 
 def test_addresses_in_a_file_are_read_again(tmp_path):

@@ -132,6 +132,14 @@ def test_who_may_repeat_needs_no_progress(secure_broker, topics):
     user.comes_to_miss([])
 
 
+def test_who_may_repeat_on_an_object_store_commits_all_the_same(secure_broker, topics):
+    """There is no lock: of two drivers the one that commits last goes on."""
+    lacks = ("Read", "Topic", "events")
+    user = User(secure_broker, topics, [right for right in SERVICE if right != lacks])
+    user.tables["service"] |= {"delivery": "at-least-once", "checkpoint": "s3a://bucket/c"}
+    user.comes_to_miss([lacks])
+
+
 def test_check_and_run_name_what_is_missing_before_anything_starts(secure_broker, topics, tmp_path):
     lacks = ("Write", "Topic", "rejects")
     user = User(secure_broker, topics, [right for right in SERVICE if right != lacks])

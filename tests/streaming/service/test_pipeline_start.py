@@ -38,7 +38,12 @@ def mine(monkeypatch):
         MagicMock(), config, "p", checkpoint, say=print, once=False, accept_repeats=False
     )
     plan = SimpleNamespace(
-        progress="p.progress", state_partitions=2, shards=4, pipeline="p", reads=()
+        progress="p.progress",
+        state_partitions=2,
+        shards=4,
+        pipeline="p",
+        reads=(),
+        delivery="exactly-once",
     )
     monkeypatch.setattr(made, "_plan", lambda: plan)
     made.steps = steps

@@ -97,7 +97,10 @@ def test_other_secrets_are_waited_for_and_the_refusal_is_said_each_hour(
     file = tmp_path / "secret"
     file.write_text(OLD)
     password = f"${{file:{file}}}" if is_in_file else OLD
-    world = by_password(password, **{"client.id": "${HOSTNAME}", "ssl.key.password": "${SECRET}"})
+    others = {"client.id": "${HOSTNAME}", "ssl.key.password": "${SECRET}"}
+    if is_in_file:
+        others |= {"sasl.oauthbearer.client.secret": "${SECRET}"}
+    world = by_password(password, **others)
     assert not world.passes(SAID_EVERY_SECONDS)
     assert len(world.said) == 1
     assert not world.passes(STEP_SECONDS)

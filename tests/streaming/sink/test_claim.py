@@ -3,6 +3,7 @@
 from collections import deque
 from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -285,13 +286,16 @@ def test_what_it_noted_last_stays_its_own_however_often_it_begins_again():
 @pytest.mark.parametrize(
     ("master", "lockable", "needed"),
     [
-        (None, True, False),
-        ("local[4]", True, False),
-        ("local[4]", False, True),
-        ("spark://host:7077", True, True),
-        ("k8s://https://host", True, True),
+        (None, True, set()),
+        ("local[4]", True, set()),
+        ("local[4]", False, {"exactly-once", "at-least-once"}),
+        ("spark://host:7077", True, {"exactly-once"}),
+        ("k8s://https://host", True, {"exactly-once"}),
     ],
 )
 def test_it_is_needed_where_a_lock_may_be_lost(master, lockable, needed):
+    """At least once on a folder, users have no right to transactions."""
     spark = {} if master is None else {"spark.master": master}
-    assert Claim.is_needed(spark, lockable=lockable) is needed
+    plans = [SimpleNamespace(delivery=each) for each in ("exactly-once", "at-least-once")]
+    found = {each.delivery for each in plans if Claim.is_needed(each, spark, lockable=lockable)}
+    assert found == needed

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import pytest
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import IncompatibleBrokerVersion, KafkaError, KafkaTimeoutError
 from kafka.protocol.metadata import MetadataRequest
 
 from streaming.kafka import choice, client_settings, embedded
@@ -53,6 +53,34 @@ def test_silent_addresses_do_not_take_the_time_of_the_others(broker, silence):
         for _ in range(TRIES):
             with opened(*silent, broker.bootstrap) as brokers:
                 assert cluster_of(brokers)
+
+
+def test_a_controller_among_the_addresses_does_not_end_the_search(foreign):
+    """It answers, but not this; alone it is said at once."""
+    controller = f"127.0.0.1:{foreign.controller_port}"
+    for addresses in ([controller, foreign.bootstrap], [foreign.bootstrap, controller]):
+        for _ in range(TRIES):
+            with opened(*addresses) as brokers:
+                brokers.connect(SECONDS)
+    with opened(controller) as brokers, pytest.raises(IncompatibleBrokerVersion):
+        brokers.connect(SECONDS)
+
+
+def test_known_brokers_wait_for_a_listed_address_that_is_slow(broker, names, foreign):
+    """What is listed decides, as where its name leads to another cluster by now."""
+    with Proxies(foreign.bootstrap) as proxies:
+        host, _, port = proxies.bootstrap.split(",")[0].rpartition(":")
+        name = f"{uuid.uuid4().hex}.example", 9092
+        names.of[name] = [address_of(broker)]
+        with opened(text(name)) as brokers:
+            cluster = cluster_of(brokers)
+            names.of[name] = [(host, int(port))]
+            late = proxies.delay(2 * bootstrap.OTHERS_WAIT_SECONDS, "ApiVersions", answers=True)
+            brokers.reset()
+            brokers.connect(SECONDS)
+            assert len(late.seen) == 1
+            assert brokers.manager.cluster.cluster_id != cluster
+            late.release()
 
 
 def test_if_all_addresses_are_silent_the_limit_holds():
