@@ -132,6 +132,7 @@ class Bootstrap(KafkaConnectionManager):  # type: ignore[misc]
         """Ask the addresses for the cluster until one answers; KafkaTimeoutError if none does."""
         if self.refusal is not None:
             raise self.refusal
+        self.refused.clear()
         turns = _Turns(*self._addresses(), math.inf if deadline is None else deadline)
         asked: dict[str, Any] = {}
         try:
