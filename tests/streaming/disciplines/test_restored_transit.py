@@ -17,6 +17,7 @@ from streaming.service.decisions import Decisions
 from tests.seeds import seeds
 from tests.streaming.disciplines.multicast.floors import floor_for
 from tests.streaming.exchange_harness import Floor, exchange_plan, given_topics
+from tests.streaming.service.kept_progress import with_producers
 from tests.streaming.verify.group_worlds import random_groups
 from tests.streaming.verify.multicast_worlds import random_multicasts
 
@@ -137,7 +138,10 @@ def test_at_least_once_an_older_checkpoint_is_found_by_what_is_in_transit(made, 
 @pytest.mark.parametrize("seed", seeds(2, 60))
 @pytest.mark.parametrize("made", [network, clock, counter])
 @pytest.mark.parametrize("is_cleaned", [True, False], ids=["what was read is gone", "all is there"])
-def test_what_another_checkpoint_left_in_transit_is_passed_over(made, seed, is_cleaned, tmp_path):
+def test_what_another_checkpoint_left_in_transit_is_passed_over(
+    monkeypatch, made, seed, is_cleaned, tmp_path
+):
+    with_producers(monkeypatch, {}, set())
     rng, undisturbed, floor = random.Random(seed), made(seed), made(seed)
     undisturbed.run()
     left = written(floor, rng.randrange(1, 6))
