@@ -33,7 +33,7 @@ REFUSALS = (400, 401, 403)
 RENEW_SECONDS = 30
 """A token is renewed this long before it expires."""
 YOUNG_SECONDS = 30.0
-"""A token that was asked for so lately is the one that there is."""
+"""A token that was asked for so lately is the one that there is, and a refusal still holds."""
 
 
 class Unsecured(TokenProvider):
@@ -124,6 +124,7 @@ class OfProvider(TokenProvider):
         self.form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
         self._extensions = dict(extensions)
         self.known = NO_TOKEN
+        self._refused = ("", 0.0)
 
     def token(self) -> str:
         """Return the current token, or a new one.
@@ -133,14 +134,18 @@ class OfProvider(TokenProvider):
         """
         known = self.known
         if not known.is_good():
+            why, until = self._refused
+            if time.monotonic() < until:  # asked for each address, it might lock the client out
+                raise SaslAuthenticationFailedError(why)
             try:
                 found = self._ask(self.words[ENDPOINT])
                 known = _Known.of(str(found["access_token"]), found.get("expires_in"))
             except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-                where = self.words[ENDPOINT]
-                is_refusal = isinstance(error, HTTPError) and error.code in REFUSALS
-                kind = SaslAuthenticationFailedError if is_refusal else KafkaConnectionError
-                raise kind(f"no token of {where}: {error}") from error
+                why = f"no token of {self.words[ENDPOINT]}: {error}"
+                if isinstance(error, HTTPError) and error.code in REFUSALS:
+                    self._refused = (why, time.monotonic() + YOUNG_SECONDS)
+                    raise SaslAuthenticationFailedError(why) from error
+                raise KafkaConnectionError(why) from error
             self.known = known  # another thread may have it forgotten before this one returns it
         return known.token
 

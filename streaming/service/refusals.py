@@ -62,13 +62,23 @@ class Refusals:
 
     def _of_the_start(self, about: str) -> list[str]:
         """What only a new start can renew; none where a file may be what is renewed later."""
-        if any(name.startswith(about) for name in self._config.in_files.get("properties", ())):
+        written = self._config.kafka.properties
+        files = {*self._config.in_files.get("properties", ())}
+        files |= {name for name, text in written.items() if _names_file(name, text)}
+        if any(name.startswith(about) for name in files):
             return []
         return [name for name in self._config.from_environment if name.startswith(about)]
 
     def end(self) -> None:
         """Note that Kafka accepted this user."""
         self._since = self._latest = self._said = -float("inf")
+
+
+def _names_file(name: str, text: str) -> bool:
+    """Whether a property says where something is that each connection reads anew."""
+    return (
+        name.endswith(".location") or text.startswith("file:") or "keytab" in (name + text).lower()
+    )
 
 
 def is_refusal(error: BaseException) -> bool:

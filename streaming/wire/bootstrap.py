@@ -74,7 +74,8 @@ class _Turns:
         self._next_at = time.monotonic()
         self._silent.discard(node)
         if refusal is not None:
-            self.refusal = refusal
+            if self.refusal is None or isinstance(self.refusal, IncompatibleBrokerVersion):
+                self.refusal = refusal  # what a broker says says more than that another is none
             self._turns.remove(node)
             self.deadline = min(self.deadline, self._next_at + ALONE_SECONDS)
 
@@ -136,13 +137,15 @@ class Bootstrap(KafkaConnectionManager):  # type: ignore[misc]
         turns = _Turns(*self._addresses(), math.inf if deadline is None else deadline)
         asked: dict[str, Any] = {}
         try:
-            while not (self.closed or turns.are_over()):
+            while not self.closed:
                 for node in [node for node in asked if asked[node].is_done]:
                     future = asked.pop(node)
                     if future.succeeded():
-                        self._begin(*future.value)
+                        self._begin(future.value)
                         return True
                     turns.note_failure(node, self._failed(node, future.exception))
+                if turns.are_over():
+                    break
                 new, pause = turns.next(asked, self.connection_delay, last=self.last_error is None)
                 if pause > 0 or new is None:
                     await self._bootstrap_wakeup(pause)
@@ -171,12 +174,11 @@ class Bootstrap(KafkaConnectionManager):  # type: ignore[misc]
             )
         return listed, names
 
-    async def _ask_for_cluster(self, node: str, deadline: float) -> tuple[Any, Any]:
-        """Return the metadata that an address answers, and its broker's versions of requests."""
+    async def _ask_for_cluster(self, node: str, deadline: float) -> Any:
+        """Return the metadata that an address answers."""
         connection = None
         try:
             left_ms = (deadline - time.monotonic()) * 1000
-            self.broker_version_data = None  # of another address, which need not be a broker
             connection = self.get_connection(
                 node,
                 timeout_ms=min(self.socket_connection_setup_timeout_ms(node), left_ms),
@@ -197,7 +199,7 @@ class Bootstrap(KafkaConnectionManager):  # type: ignore[misc]
             if connection is not None:
                 connection.close()
         self.reset_backoff(node)
-        return answer, connection.broker_version_data
+        return answer
 
     def _check(self, node: str, answer: Any) -> None:
         """Raise KafkaError if this answer does not lead to the cluster."""
@@ -221,9 +223,8 @@ class Bootstrap(KafkaConnectionManager):  # type: ignore[misc]
         of_version = error if isinstance(error, IncompatibleBrokerVersion) else None
         return self.refused.pop(node, of_version)
 
-    def _begin(self, answer: Any, versions: Any) -> None:
+    def _begin(self, answer: Any) -> None:
         """Take over a cluster that was found, and keep its metadata up to date."""
-        self.broker_version_data = versions
         self.cluster.update_metadata(answer)
         known.keep(self.listed, _known_in(self.cluster))  # perhaps of another one than before
         self.cluster.start_refresh_loop()

@@ -107,6 +107,7 @@ class Connections(Bootstrap):
         """
         if self.refusal is not None:
             raise self.refusal
+        self.broker_version_data = None  # kafka-python's may be of an address that is no broker
         try:
             connection = super().get_connection(node, *arguments, **more)
         except NodeNotReadyError as error:

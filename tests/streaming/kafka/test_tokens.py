@@ -102,8 +102,11 @@ def test_a_secret_that_was_renewed_is_a_refusal(endpoint, status, refused):
     address, handler = endpoint
     handler.status = status
     kind = SaslAuthenticationFailedError if refused else KafkaConnectionError
-    with pytest.raises(kind, match=f"no token of {address}: HTTP Error {status}"):
-        tokens.provider({**OIDC, "sasl.oauthbearer.token.endpoint.url": address}).token()
+    source = tokens.provider({**OIDC, "sasl.oauthbearer.token.endpoint.url": address})
+    for _ in range(3):  # for each address that is tried
+        with pytest.raises(kind, match=f"no token of {address}: HTTP Error {status}"):
+            source.token()
+    assert len(handler.asked) == (1 if refused else 3)
 
 
 def test_a_token_in_a_file(tmp_path):

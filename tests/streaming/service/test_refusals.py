@@ -153,3 +153,19 @@ def test_what_is_no_refusal():
         error.__cause__ = cause
         assert not refusals.is_refusal(error)
     assert not refusals.is_refusal(half)
+
+
+@pytest.mark.parametrize(
+    "renewed",
+    [
+        {},
+        {"ssl.keystore.location": "/certs/k.p12"},
+        {"ssl.ca.location": "/certs/ca.pem"},
+    ],
+)
+def test_what_a_connection_reads_anew_may_be_what_is_renewed(renewed):
+    """A keystore has a password, which may be from the environment and stay."""
+    properties = {"security.protocol": "SSL", "ssl.keystore.password": "${SECRET}", **renewed}
+    looking = refusals.Refusals(config_of("127.0.0.1:1", properties, {"SECRET": OLD}))
+    assert looking._of_the_start("ssl.") == ([] if renewed else ["ssl.keystore.password"])
+    assert looking._of_the_start("sasl.") == []

@@ -1,11 +1,17 @@
 """Which addresses lead to a cluster where others are silent, gone, or another cluster's by now."""
 
+import time
 import uuid
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import pytest
-from kafka.errors import IncompatibleBrokerVersion, KafkaError, KafkaTimeoutError
+from kafka.errors import (
+    IncompatibleBrokerVersion,
+    KafkaError,
+    KafkaTimeoutError,
+    SaslAuthenticationFailedError,
+)
 from kafka.protocol.metadata import MetadataRequest
 
 from streaming.kafka import choice, client_settings, embedded
@@ -64,6 +70,27 @@ def test_a_controller_among_the_addresses_does_not_end_the_search(foreign):
                 brokers.connect(SECONDS)
     with opened(controller) as brokers, pytest.raises(IncompatibleBrokerVersion):
         brokers.connect(SECONDS)
+
+
+def test_versions_of_a_controller_that_lost_the_search_are_no_broker_s(foreign):
+    """It ends late; kafka-python would take its versions of requests for those of all."""
+    controller = f"127.0.0.1:{foreign.controller_port}"
+    with opened(controller, foreign.bootstrap) as brokers:
+        brokers.connect(SECONDS)
+        with opened(controller) as other, pytest.raises(IncompatibleBrokerVersion):
+            other.connect(SECONDS)
+        brokers.manager.broker_version_data = other.manager.broker_version_data
+        assert cluster_of(brokers)
+
+
+def test_a_refusal_says_more_than_that_an_address_is_no_broker():
+    turns = bootstrap._Turns(["a", "b", "c"], [], time.monotonic() + SECONDS)
+    refused, other = SaslAuthenticationFailedError("no"), IncompatibleBrokerVersion("no broker")
+    for node, each in (("a", other), ("b", refused), ("c", other)):
+        assert not turns.are_over()
+        turns.note_failure(node, each)
+    assert turns.are_over()
+    assert turns.refusal is refused
 
 
 def test_known_brokers_wait_for_a_listed_address_that_is_slow(broker, names, foreign):
