@@ -50,8 +50,8 @@ YOUNG_MS, OLD_MS = 3_600_000, 86_400_000
 """Kafka keeps progress for longer (`offsets.retention.minutes`): surely; even the first. Another
 host's clock may be so far behind, too."""
 USUAL_MS_MIN, USUAL_OF = 2_000, 8
-"""A batch takes as long as the shortest of the last ones, and this at least, where nothing stands
-still."""
+"""If nothing stands still, a batch takes about as long as the shortest of the last ones (that many,
+with itself), and this at least (ms)."""
 REFUSED_TIMES_MAX = 3
 """So often the same may be refused: a reject whole, without its value, without all of it."""
 

@@ -25,9 +25,7 @@ from kafka.protocol.metadata import MetadataResponse
 
 from streaming.wire import known
 from streaming.wire.known import KnownBrokers
-
-OTHERS_WAIT_SECONDS = 1.0
-"""How long the next address waits for an answer of the one before, at most."""
+from streaming.wire.sockets import OTHERS_WAIT_SECONDS
 
 ALONE_SECONDS = 10.0
 """How long known brokers wait for a listed address that is only slow, at most; and how long a

@@ -15,8 +15,9 @@ from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from kafka.net import inet
 
 OTHERS_WAIT_SECONDS = 1.0
-"""How long the next address of a name waits for the one before. A lost packet costs it one second,
-after which Linux repeats it; a host that takes longer over a connection answers nothing in time."""
+"""How long the next address, of a list or of a name, waits for the one before. A lost packet costs
+it one second, after which Linux repeats it; a host that takes longer over a connection answers
+nothing in time."""
 
 SILENT_MAX = 1_000
 """If more addresses than these are silent, all are forgotten."""

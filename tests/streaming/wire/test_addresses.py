@@ -102,7 +102,7 @@ def test_known_brokers_wait_for_a_listed_address_that_is_slow(broker, names, for
         with opened(text(name)) as brokers:
             cluster = cluster_of(brokers)
             names.of[name] = [(host, int(port))]
-            late = proxies.delay(2 * bootstrap.OTHERS_WAIT_SECONDS, "ApiVersions", answers=True)
+            late = proxies.delay(2 * sockets.OTHERS_WAIT_SECONDS, "ApiVersions", answers=True)
             brokers.reset()
             brokers.connect(SECONDS)
             assert len(late.seen) == 1
@@ -123,7 +123,7 @@ def test_if_all_addresses_are_silent_the_limit_holds():
 def test_an_address_that_answers_late_still_counts(broker):
     """The search asks the next address after a while, and does not give up the one before."""
     with Proxies(broker.bootstrap) as proxies, dropping() as silent:
-        late = proxies.delay(2 * bootstrap.OTHERS_WAIT_SECONDS, "ApiVersions", answers=True)
+        late = proxies.delay(2 * sockets.OTHERS_WAIT_SECONDS, "ApiVersions", answers=True)
         with opened(proxies.bootstrap, text(silent)) as brokers:
             brokers.connect(SECONDS)
             assert len(late.seen) == 1
