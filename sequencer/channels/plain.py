@@ -104,7 +104,7 @@ class Channel:
     def _measure(self, since_ms: int, now_ms: int) -> None:
         """Count the delay of a message that the channel has waited for since ``since_ms``."""
         if self.rules.gap.by is not None:
-            self.results.delays.append((self.rule, self._counted_ms(since_ms, now_ms)))
+            self.results.delays.append((self.rule, max(self._counted_ms(since_ms, now_ms), 0)))
 
     def pass_on(self, row: int, now_ms: int) -> None:
         """Deliver a record without a label where it arrives; nothing waits for it."""
@@ -274,8 +274,9 @@ class Channel:
         return now_ms - self.held.since_ms(now_ms)
 
     def _counted_ms(self, since_ms: int, now_ms: int) -> int:
-        """Return the length of a wait without the service's pauses."""
-        return now_ms - since_ms - sum(ms for at_ms, ms in self.rules.pauses if at_ms >= since_ms)
+        """Return the length of a wait without the service's pauses; it may not have begun yet."""
+        paused_ms = sum(ms for at_ms, ms in self.rules.pauses if at_ms >= since_ms)
+        return self.rules.until(now_ms) - since_ms - paused_ms
 
     def skip_to(self, in_cycle: int | None) -> int:
         """Return the position up to which a skip gives up; ``in_cycle`` None: the lowest held one.

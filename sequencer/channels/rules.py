@@ -142,7 +142,9 @@ class Rules:
     not rejected. ``notices``: events of channels are also records in their streams. ``ask_ms``: the
     time after the first message above them when missing labels are requested; None: never.
     ``pauses``: the times in which the service read nothing, in order, which no wait counts: the
-    time of the batch before each, and its length.
+    time of the batch before each, and its length. ``caught_up_ms``: until when all that had come is
+    read, where the batch leaves some unread: no wait is over later than that, since a label that it
+    waits for may lie there. None: all is read.
     """
 
     labels: Labels
@@ -157,6 +159,7 @@ class Rules:
     settle_ms: int | None = None
     ask_ms: int | None = None
     pauses: tuple[tuple[int, int], ...] = ()
+    caught_up_ms: int | None = None
     others: tuple[tuple[str, Rules], ...] = ()
 
     def __post_init__(self) -> None:
@@ -237,6 +240,10 @@ class Rules:
         behind = np.append(np.cumsum(length_ms[::-1])[::-1], 0)
         later: Int64s = since_ms + behind[np.searchsorted(at_ms, since_ms)]
         return later
+
+    def until(self, now_ms: int) -> int:
+        """Return the time by which waits are measured in a batch of this time."""
+        return now_ms if self.caught_up_ms is None else min(now_ms, self.caught_up_ms)
 
     @property
     def asks(self) -> bool:

@@ -162,12 +162,12 @@ class Checkpoint(SparkFiles):
         """SequencerError where what a logged batch needs to go on from is missing or damaged.
 
         Spark would begin a new query where its name is gone, to which Kafka knows of no progress,
-        and plan a batch anew whose offsets are gone.
+        and plan a batch anew whose offsets are gone. Of several plans `mend` leaves the first.
         """
         planned, done = self._last("offsets"), self._last("commits")
         if max(planned, done) < 0:
             return
-        begin = [f"offsets/{planned - 1}"] if planned > max(done, 0) else []
+        begin = [f"offsets/{max(done, 0)}"] if planned > max(done, 0) else []
         query = [QUERY] if done >= 0 or not self.lockable else []  # else a power cut may take it
         decided = [DECISIONS] if done >= 0 else []  # the first batch writes them
         for name in (IDENTITY, *query, f"offsets/{max(planned, done)}", *begin, *decided):

@@ -290,7 +290,12 @@ class Carrier:
             latest=dict(progress.latest),
             digest=decisions.digest(batch, standing),
             repeated=batch <= decisions.planned,
-            decisions={**standing, **schemas, **decisions.findings(batch)},
+            decisions={
+                **standing,
+                **decisions.unread(batch),
+                **schemas,
+                **decisions.findings(batch),
+            },
             newest_ms=decisions.newest_ms(batch),
         )
 

@@ -9,6 +9,9 @@ elections of a partition's leader: a leader says where the log ends that was wri
 (KIP-320), and where that is less than what was read, the log was cut back. Where a query did not go
 on reading where it had ended, as records were lost and somebody accepted that, ``begins`` has where
 the batch began; and in a query's first batch, which began where the logs did at that time.
+
+A batch that leaves records unread says until when all that had come is read (Unix time, 0: not
+known): ``"#": {"caught_up_ms": 1732881600000}``.
 """
 
 from __future__ import annotations
@@ -52,7 +55,8 @@ def offsets_in(given: Position) -> dict[str, dict[str, int]]:
 
 def logs_in(given: Position) -> dict[str, Log]:
     """Return the logs in a position."""
-    return {name.removeprefix(MARK): Log(**of) for name, of in given.items() if name[:1] == MARK}
+    marked = {name: of for name, of in given.items() if name[:1] == MARK and name != MARK}
+    return {name.removeprefix(MARK): Log(**of) for name, of in marked.items()}
 
 
 def begin_of(start: Position, end: Position) -> Offsets:

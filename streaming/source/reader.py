@@ -18,6 +18,7 @@ from streaming.disciplines.source import SourceRows
 from streaming.errors import LOOK, NOT_FINISHED, InputDamaged, InputLost, KafkaUnavailable
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.places import TopicPartition
+from streaming.source.caught_up import CaughtUp
 from streaming.source.fetching import Fetching
 from streaming.source.losses import Acceptance, going_on, lost
 from streaming.source.pacing import Pace
@@ -109,6 +110,7 @@ class KafkaReader:
         # Connections of its own: each query has a thread that drives them.
         self.brokers = Brokers(inputs.settings().connection)
         self._watch = TopicWatch(self.brokers, inputs.topics)
+        self._caught_up = CaughtUp()
         self._pace = pace or Pace()
         self._pace.readers += 1
         self._waiting: Waiting | None = None
@@ -127,10 +129,7 @@ class KafkaReader:
         return self._first
 
     def latest(self, start: Position) -> Position:
-        """Where the batch ends, ``start`` where there is nothing new; waits for it (`Pace`).
-
-        InputLost as :meth:`_latest`.
-        """
+        """Where the batch ends, as :meth:`_latest`; waits for something new (`Pace`)."""
         asked = time.monotonic()
         self._pace.hold()
         found = self._latest(start)
@@ -140,7 +139,9 @@ class KafkaReader:
         while found is start and (remaining := self._pace.left(asked)):
             self._wait(start, min(remaining, REFRESH_SECONDS))
             found = self._latest(start)
-        return found
+        noted = self._caught_up.noted(found, self._newest or found, self._pace.looked)
+        self._planned = self._planned if found is start else noted
+        return start if found is start else noted
 
     def _wait(self, start: Position, seconds: float) -> None:
         if self._waiting is None:
@@ -172,8 +173,7 @@ class KafkaReader:
             return start
         is_first = bool(self._first) and offsets_in(start) == offsets_in(self._first)
         begin = offsets_in(start) if is_first else {}
-        self._planned = self._limited(start, going_on(whole, losses, begin))
-        return self._planned
+        return self._limited(start, going_on(whole, losses, begin))
 
     def newest(self) -> Position | None:
         """Where the topics ended at the last look that found something; None before the first."""

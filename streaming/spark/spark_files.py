@@ -20,6 +20,8 @@ from streaming.storage.syncing import METADATA, Syncing
 
 LOG_FORMAT = {"spark.sql.streaming.offsetLog.formatVersion": "1"}
 """The setting for the format of Spark's offset log: the one that is read here."""
+CAUGHT_UP = re.compile(rb'"caught_up_ms": ?(\d+)')
+"""In a source's position (`streaming.source.positions`)."""
 
 
 class SparkFiles:
@@ -201,6 +203,11 @@ def batch_ms(logged: bytes) -> int:
     """Return a batch's time, in ms, from its entry in the offset log; 0 if it has none."""
     own = b"".join(logged.splitlines()[1:2])
     return int(json.loads(own or b"{}").get("batchTimestampMs", 0))
+
+
+def caught_up_ms(logged: bytes) -> int | None:
+    """Return until when all that had come is read, for a batch that leaves some unread."""
+    return min(map(int, CAUGHT_UP.findall(logged)), default=None)
 
 
 def _is_whole(entry: bytes) -> bool:

@@ -12,6 +12,7 @@ from streaming.verify.records import Record
 from tests.simulated.accounts import miscounts
 from tests.simulated.lost import as_one_life
 from tests.simulated.marking import PROGRESS, mark_faults
+from tests.simulated.unread import unread_faults
 
 DAY_MS = 86_400_000
 """A timer that is due within it may be one of a clock that went back."""
@@ -81,6 +82,7 @@ def faults_of(history):
         faults += miscounts(history, records) if is_exact and ended is None else []
     if PROGRESS in records and read is None:
         faults += mark_faults(history, records)
+    faults += unread_faults(history, records) if history.discipline == "asking" else []
     faults += history.other.faults_of(history, records) if history.other else []
     return faults + history.pipeline.faults_of(records, history.finished)
 

@@ -13,6 +13,7 @@ from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.groups.batch.core import BatchCore
 from streaming.disciplines.multicast.batch.core import BatchCore as MulticastCore
 from streaming.source import fetching, reader
+from streaming.source.caught_up import CaughtUp
 from streaming.source.fetching import Fetching
 from tests.simulated import group_state, spark, world
 from tests.simulated.planting import plant, plant_in
@@ -54,6 +55,12 @@ def what_was_aborted_is_read(put):
         return fetched(place, span, records, [])
 
     put(fetching, "fetched", wrong)
+
+
+@plant_in("asking")
+def what_is_unread_is_not_missing(put):
+    """Labels are given up for their time, wherever reading stands."""
+    put(CaughtUp, "noted", lambda _self, batch, *_: batch)
 
 
 @plant_in(needs=r"leader of \('in'|slow Fetch|restart broker")

@@ -235,7 +235,7 @@ class Storage:
         planned, done = self.planned(), self.done()
         if max(planned, done) < 0:
             return
-        begin = [planned - 1] if planned > max(done, 0) else []
+        begin = [max(done, 0)] if planned > max(done, 0) else []
         for batch in (max(planned, done), *begin):
             if batch not in self.offsets:
                 raise JobFailed(f"offsets/{batch} is missing")

@@ -16,7 +16,7 @@ ONCE_FAILED = (
     *(6428, 6483, 6498, 6806, 6837, 7006, 9494, 9823, 32240),
     *(40881, 40903, 41989, 44663, 60396),
     *(1000957, 1001425, 1002500, 1004182, 1010734, 1028574, 1074316, 1075593),
-    *(1502980, 1505380, 1521083, 1572225, 1580745, 2040058, 5002507),
+    *(1502980, 1505380, 1521083, 1572225, 1580745, 1688264, 2040058, 5002507),
 )
 """Rare: late requests for long, a deposed leader's copy, a torn log, deleted input read again, an older
 holder of the checkpoint; a deposed coordinator that knows of no progress; a checkpoint from before its

@@ -1,4 +1,4 @@
-"""What was sent while the service was away, and is more than a batch reads."""
+"""Labels in what is more than a batch reads: sent while the service was away, or at once."""
 
 import time
 
@@ -40,4 +40,22 @@ def test_a_label_that_lies_unread_is_not_given_up(broker, topic_prefix, tmp_path
     of_k = [each for each in read_all(broker.bootstrap, f"{topic_prefix}out") if each.key == b"k"]
     assert [each.value for each in of_k] == [b"0", b"1", b"2", b"4"]
     assert len(values) == OTHERS + 4
+    assert not read_all(broker.bootstrap, f"{topic_prefix}rejects")
+
+
+def test_nor_one_that_lies_behind_more_than_the_gap_time_s_batches(broker, topic_prefix, tmp_path):
+    """The service never stops; it takes 16 s to read what comes in a moment."""
+    create_topics(broker.bootstrap, {f"{topic_prefix}in": 1})
+    pipeline = {**channel_topics(topic_prefix), "gap": {"policy": "skip", "after": "2 s"}}
+    sizes = {"shards": 2, "state_partitions": 2, "batch_records_max": 100, "trigger": "1 s"}
+    config = write_config(tmp_path, broker.bootstrap, {"p": pipeline}, **sizes)
+    others = sent(b"other", *range(1_600))
+    with WarmService(config) as service:
+        sends = [*sent(b"k", 2, 0), *sent(b"never", 1), *others, *sent(b"k", 1)]
+        produce(broker.bootstrap, f"{topic_prefix}in", sends)
+        wait_for_records(broker.bootstrap, f"{topic_prefix}out", len(sends))
+        assert service.stop() == 0
+    of_k = [each for each in read_all(broker.bootstrap, f"{topic_prefix}out") if each.key == b"k"]
+    assert [each.value for each in of_k] == [b"0", b"1", b"2"]
+    assert len(read_all(broker.bootstrap, f"{topic_prefix}events")) == 1, "the gap of `never`"
     assert not read_all(broker.bootstrap, f"{topic_prefix}rejects")

@@ -79,7 +79,8 @@ class ChannelPlan(Plan):
         """Return this plan with a batch's decisions (see `Plan.under`)."""
         values = {**self.decisions(), **decisions}
         pauses = tuple((at_ms, length) for at_ms, length in values.get("pauses", ()))
-        own = _under(replace(self.rules, pauses=pauses, others=()), values)
+        rules = replace(self.rules, pauses=pauses, caught_up_ms=values.get("caught_up_ms"))
+        own = _under(replace(rules, others=()), values)
         others = tuple((glob, _under(own, decided)) for glob, decided in values["rules"])
         rules = replace(own, others=others)
         return replace(Plan.under(self, decisions), rules=rules)

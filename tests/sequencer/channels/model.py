@@ -16,6 +16,7 @@ class NaiveChannels(NaiveAsking):
     settle = None  # how long the first labels of a channel are waited for
     ruled = ()  # (glob, what differs there)
     pauses = ()  # (time of the batch before, length): no wait counts them
+    caught_up = None  # until when all that had come is read, where something is unread
 
     def __init__(self, *, cycle, to_place, window, held_max, full, gap_after, retire_after):
         self.cycle, self.to_place = cycle, to_place
@@ -59,11 +60,14 @@ class NaiveChannels(NaiveAsking):
         return sum(length for at, length in self.pauses if at >= since)
 
     def waited(self, now, since):
-        return now - since - self.paused(since)
+        return self.until(now) - since - self.paused(since)
+
+    def until(self, now):
+        return now if self.caught_up is None else min(now, self.caught_up)
 
     def measure(self, key, since, now):
         if isinstance(self.rule(key, "gap_after"), Quantile):
-            self.delays.append((self.rule(key, "glob"), self.waited(now, since)))
+            self.delays.append((self.rule(key, "glob"), max(self.waited(now, since), 0)))
 
     def rule(self, key, name):
         """What the first rule that matches says, or else the pipeline."""

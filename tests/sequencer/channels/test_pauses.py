@@ -1,4 +1,4 @@
-"""The time in which the service read nothing does not count in waits."""
+"""Waits do not count the time in which the service read nothing, nor that of what is unread."""
 
 from dataclasses import replace
 
@@ -21,8 +21,25 @@ LENGTHS = st.sampled_from([0, 0, 1, 9, 100, 20_000])
 
 def behind(rules, *pauses):
     """The rules behind pauses, as a plan's decisions give them to all of its rules."""
-    others = tuple((glob, replace(each, pauses=pauses)) for glob, each in rules.others)
-    return replace(rules, pauses=pauses, others=others)
+    return with_all(rules, pauses=pauses)
+
+
+def with_all(rules, **fields):
+    others = tuple((glob, replace(each, **fields)) for glob, each in rules.others)
+    return replace(rules, **fields, others=others)
+
+
+def unread(data, batches, runner, model):
+    """These batches, some of which leave records unread, as the rules and the model know."""
+    caught_up = 0
+    for now, before, records in batches:
+        if data.draw(st.booleans()):
+            caught_up = max(caught_up, now - data.draw(LENGTHS))
+            model.caught_up = caught_up
+        else:
+            model.caught_up, caught_up = None, now
+        runner.rules = with_all(runner.rules, caught_up_ms=model.caught_up)
+        yield now, before, records
 
 
 def paused(data, story, runner, model):
@@ -44,7 +61,7 @@ def paused(data, story, runner, model):
 def test_pauses_agree_with_the_naive_model(story, data):
     rules, model, *_ = story
     runner = Runner(rules)
-    for _, now, records in paused(data, story, runner, model):
+    for _, now, records in unread(data, paused(data, story, runner, model), runner, model):
         due_ms = runner.state.due_ms(runner.rules)
         before = runner.state
         if due_ms is None or due_ms > now:
@@ -60,7 +77,7 @@ def test_delays_do_not_count_them(story, data):
     runner = adapting(data, rules, model, BY)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(delays, "SAMPLES_MIN", 4)
-        for _, now, records in paused(data, story, runner, model):
+        for _, now, records in unread(data, paused(data, story, runner, model), runner, model):
             follow(runner, model, now, records)
 
 
@@ -93,6 +110,30 @@ def test_a_message_waits_as_long_as_the_service_reads():
     runner.batch(1_159, [])
     assert {each[1] for each in runner.others if each[0] == "retired"} == {b"a", b"b"}
     assert [gap[0] for gap in runner.gaps] == [b"a", b"c"], "behind the pause waits count as ever"
+
+
+def test_no_wait_is_over_while_what_came_by_its_end_is_unread():
+    """A held message, a channel that settles, an idle one and a request."""
+    rules = Rules(LinearLabels(), gap=Skip(30), retire_after_ms=50, ask_ms=10)
+    settling = replace(rules, settle_ms=30)
+    runner, other = Runner(rules), Runner(settling)
+    for each in (runner, other):
+        each.batch(100, [(0, b"a", b"1", None, False), (1, b"b", b"0", None, False)])
+        each.rules = replace(each.rules, caught_up_ms=109)
+        each.batch(100_000, [(2, b"c", b"1", None, False)])
+        assert (each.gaps, each.others, each.wanted) == ([], [], [])
+        each.rules = replace(each.rules, caught_up_ms=129)
+        each.batch(100_010, [])
+    assert [want[0] for want in runner.wanted] == [b"a"]
+    runner.batch(100_020, [(3, b"a", b"0", None, False)])
+    assert runner.out[-2:] == [(b"a", 0, 3, 100), (b"a", 1, 0, 100)], "not too late"
+    for each in (runner, other):
+        each.rules = replace(each.rules, caught_up_ms=None)
+        each.batch(100_030, [])
+    assert [gap[0] for gap in runner.gaps] == [b"c"]
+    assert [each[:2] for each in other.others if each[0] == "started"] == [
+        ("started", key) for key in (b"a", b"b", b"c")
+    ]
 
 
 def test_requests_wait_as_long():

@@ -129,11 +129,13 @@ def test_a_checkpoint_that_is_being_moved_to_is_refused(tmp_path):
     assert checkpoint.pin(identity) == identity
 
 
-def test_a_batch_in_doubt_whose_beginning_is_lost_is_refused(tmp_path):
+@pytest.mark.parametrize("later", [(), ("offsets/5",)])
+def test_a_batch_in_doubt_whose_beginning_is_lost_is_refused(tmp_path, later):
+    """Also if a plan behind it is there, which will be removed."""
     checkpoint = Checkpoint(str(tmp_path), "p")
     identity = Identity("channel", 16, 2, ["in"], LINEAR)
     checkpoint.pin(identity)
-    for name in ("offsets/3", "offsets/4", "commits/3"):
+    for name in ("offsets/3", "offsets/4", "commits/3", *later):
         (tmp_path / "p" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "p" / name).write_text("v1\n{}")
     (tmp_path / "p" / "metadata").write_text('{"id": "a query"}')

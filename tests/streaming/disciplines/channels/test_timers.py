@@ -63,7 +63,7 @@ def test_a_gap_that_fails_names_the_ways_on():
         assert way in failed.value.remedy
 
 
-def test_a_stop_of_the_service_does_not_count(monkeypatch):
+def test_a_stop_of_the_service_and_what_is_unread_do_not_count(monkeypatch):
     """What was sent meanwhile may be more than a batch reads: the label may be behind it."""
     made = plan(Rules(LinearLabels(), gap=Skip(WAIT_MS)))
     operator = ChannelOperator(made)
@@ -78,6 +78,13 @@ def test_a_stop_of_the_service_does_not_count(monkeypatch):
         state = GroupState(state.row, at_ms, timed_out=True)
         assert any(pd.concat(list(operator((key,), iter([]), state)))["topic"]) == fires
         assert fires or state.timeout_ms == now_ms + WAIT_MS - 1
+    state, at_ms = GroupState(None, BEGAN_MS, timed_out=False), BEGAN_MS + WAIT_MS
+    list(operator((key,), iter([{"rows": pack([RECORD], made)}]), state))
+    for decisions, fires in (({"caught_up_ms": at_ms - 1}, False), ({"caught_up_ms": at_ms}, True)):
+        context = BatchContext("q", 3, decisions=decisions)
+        state = GroupState(state.row, at_ms + 7, timed_out=True)
+        assert any(pd.concat(list(operator((key,), iter([]), state)))["topic"]) == fires
+        assert fires or state.timeout_ms == at_ms + 8, "it is asked again in the next batch"
 
 
 @pytest.mark.parametrize("rows", [[], [b"quiet"]])
