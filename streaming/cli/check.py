@@ -35,7 +35,7 @@ def check(
     Every fault of the file is named with its key, what is wrong and what to write instead; then
     those of the checkpoint's kind of storage, of credentials and certificates. Functions of custom
     labels are imported and tried. For SQL expressions it checks quotes, brackets, header('…') calls
-    and bare names; Spark checks the rest when the pipeline starts. Secrets are not shown.
+    and bare names; Spark checks the rest before any pipeline starts. Secrets are not shown.
 
     If Kafka answers, it compares the settings of existing topics: outputs and rejects have to take
     the records that inputs take (sizes, timestamps). Without --rights Kafka need not answer, nor

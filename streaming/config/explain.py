@@ -11,6 +11,8 @@ from pydantic import BaseModel, ValidationError
 from streaming.disciplines.channels.labels import LABEL_KINDS
 from streaming.settings.values import key_path
 
+MARKS = ("[key]", "[time]", "[table]")
+"""Members of unions in pydantic's locations."""
 SENTENCES = {
     "missing": "is missing; it has no default",
     "int_type": "must be a whole number, without quotes",
@@ -41,8 +43,8 @@ def explain(error: ValidationError, model: type[BaseModel], path: list[str]) -> 
 
 
 def unknown(key: str, known: Iterable[str], path: list[Any]) -> str:
-    """The line for a key that is none of ``known``, or belongs to a table of another kind."""
-    known = sorted({*known} - {key})
+    """The line for a key that is none of ``known``."""
+    known = sorted(known)
     near = difflib.get_close_matches(key, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known ones: {', '.join(known)}"
     return f"{key_path([*path, key])}: unknown key; {hint}"
@@ -52,7 +54,7 @@ def _line(fault: Any, model: type[BaseModel], path: list[str]) -> str:
     parts = _parts(fault["loc"])
     kind, context = fault["type"], fault.get("ctx", {})
     if kind == "extra_forbidden":
-        return unknown(str(parts[-1]), _keys_at(model, parts[:-1]), [*path, *parts[:-1]])
+        return unknown(str(parts[-1]), _keys_at(model, fault["loc"][:-1]), [*path, *parts[:-1]])
     if kind == "at":
         return f"{key_path([*path, *parts, *context['at']])}: {context['message']}"
     if kind.startswith("union_tag"):
@@ -75,8 +77,7 @@ def _parts(loc: tuple[Any, ...]) -> list[Any]:
     return [
         part
         for at, part in enumerate(loc)
-        if part not in ("[key]", "[time]", "[table]")
-        and not (at == 1 and loc[0] == "labels" and part in LABEL_KINDS)
+        if part not in MARKS and not (at == 1 and loc[0] == "labels" and part in LABEL_KINDS)
     ]
 
 
@@ -85,17 +86,26 @@ def _below(fault: Any, other: Any) -> bool:
     return len(loc) > len(above) and loc[: len(above)] == above
 
 
-def _keys_at(model: type[BaseModel], parts: list[Any]) -> set[str]:
-    """Keys of the table that ``parts`` leads to, of all its kinds."""
+def _keys_at(model: type[BaseModel], loc: tuple[Any, ...]) -> set[str]:
+    """Keys of the table at pydantic's location, of its kind."""
     models: list[type[BaseModel]] = [model]
-    for part in parts:
-        if isinstance(part, int):  # of a list of tables
+    for part in loc:
+        if isinstance(part, int) or part in MARKS:  # of a list of tables, or of a union
+            continue
+        of_kind = [each for each in models if part in _kinds(each)]
+        if of_kind:
+            models = of_kind
             continue
         types = [
             model.model_fields[part].annotation for model in models if part in model.model_fields
         ]
         models = [model for annotation in types for model in _models(annotation)]
     return {name for model in models for name in model.model_fields}
+
+
+def _kinds(model: type[BaseModel]) -> tuple[Any, ...]:
+    kind = model.model_fields.get("kind")
+    return () if kind is None else get_args(kind.annotation)
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

@@ -12,7 +12,7 @@ from streaming.disciplines.state_row import StateRow
 from streaming.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from streaming.disciplines.source import Source
 
@@ -101,6 +101,7 @@ class Discipline:
     longest first, from shards' reports (`arrow.totals`), all or this many; by default none.
     ``all_waiting`` makes such a report from a shard's state. ``disorder``: whether its shards
     measure how far out of order messages arrive. ``rows``: whether Spark has to see each record.
+    ``understand`` raises ConfigError where Spark does not understand a SQL expression of a plan.
     """
 
     name: str
@@ -122,3 +123,4 @@ class Discipline:
     disorder: bool = False
     pace: Callable[[Any], Pace] = lambda _settings: Pace()
     rows: Callable[[Any], bool] = lambda _settings: False
+    understand: Callable[[SparkSession, Any], None] = lambda _session, _plan: None

@@ -43,10 +43,14 @@ def state_partitions(config: Config, cores: int) -> int:
 def pinned(
     session: SparkSession, checkpoint: Checkpoint, wanted: Identity, wishes: Container[str]
 ) -> Identity:
-    """`Checkpoint.pin`; where several copies begin a checkpoint that has no lock, the first counts.
+    """`Checkpoint.pin`; on a checkpoint that no query was started on, what is wanted now counts.
 
-    The others, whose requests may be late, would have its state go on with other shards.
+    Where several copies begin one that has no lock, the first counts: the others, whose requests
+    may be late, would have its state go on with other shards.
     """
+    if checkpoint.is_locked and not checkpoint.query() and checkpoint.planned() < 0:
+        checkpoint.require_here()
+        checkpoint.write_identity(wanted)
     if not checkpoint.lockable and checkpoint.identity() is None:
         checkpoint.require_here()
         checkpoint.require_whole()
@@ -63,6 +67,19 @@ def pinned(
                     LET_IN,
                 ) from error
     return checkpoint.pin(wanted, wishes)
+
+
+def require_understood(session: SparkSession, config: Config, names: Iterable[str]) -> None:
+    """ConfigError where Spark does not understand an expression: before any pipeline starts.
+
+    Else the others would run meanwhile, and a checkpoint would begin with what has to be changed.
+    """
+    for name in names:
+        settings = config.pipelines[name]
+        discipline = DISCIPLINES[settings.discipline]
+        if discipline.rows(settings):
+            identity = Identity(discipline.name, 1, 1, own=discipline.identity(settings))
+            discipline.understand(session, make_plan(config, name, identity, {}))
 
 
 def require_own(config: Config, checkpoint: Checkpoint) -> None:

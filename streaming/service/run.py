@@ -18,7 +18,12 @@ from streaming.service.marks import END_SECONDS_MAX
 from streaming.service.metrics import served
 from streaming.service.metrics.health import Health
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
-from streaming.service.planning import known_partitions, require_own, state_partitions
+from streaming.service.planning import (
+    known_partitions,
+    require_own,
+    require_understood,
+    state_partitions,
+)
 from streaming.service.restarts import Restarts
 from streaming.spark import preflight
 from streaming.spark.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
@@ -121,6 +126,7 @@ class Service:
                 if is_local_master(master):
                     cores = session.sparkContext.defaultParallelism
                     begin_workers(session, min(cores, state_partitions(self.config, cores)))
+                require_understood(session, self.config, self.names)
                 pipelines = [self._pipeline(session, each) for each in checkpoints]
                 self.pipelines.extend(pipelines)
                 try:

@@ -17,7 +17,7 @@ from streaming.disciplines.discipline import Described, Discipline, Fixed, Reade
 from streaming.disciplines.state_row import StateRow
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from streaming.disciplines.channels.plan import ChannelPlan
     from streaming.disciplines.source import Source
@@ -80,6 +80,12 @@ def _rows(settings: ChannelPipeline) -> bool:
     return has_expressions(settings.channel, settings.label)
 
 
+def _understand(session: SparkSession, plan: ChannelPlan) -> None:
+    from streaming.disciplines.channels.records import understand  # noqa: PLC0415
+
+    understand(session, plan)
+
+
 def _operators(settings: ChannelPipeline) -> tuple[str, ...]:
     encodings = {each.encoding for each in settings.value_fields.values()}
     return (
@@ -130,4 +136,5 @@ CHANNEL = Discipline(
     all_waiting=_all_waiting,
     disorder=True,
     rows=_rows,
+    understand=_understand,
 )

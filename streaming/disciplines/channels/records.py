@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sequencer.channels import Op
 from streaming.arrow.columns import flat, last_headers, plain
-from streaming.arrow.kafka_rows import RECORD_COLUMNS
+from streaming.arrow.kafka_rows import KAFKA_ROW, RECORD_COLUMNS
 from streaming.arrow.pack import pack_by_shard, packs_of
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.channels.commands import read_request
@@ -39,7 +39,7 @@ from streaming.values.schemas import Schemas
 from streaming.wire.blocks import blocked, with_large
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from streaming.disciplines.source import Source
 
@@ -63,10 +63,7 @@ def arrival_schema(plan: ChannelPlan) -> pa.Schema:
 
 
 def pack(source: Source, plan: ChannelPlan) -> Packs:
-    """Return the source's records as packs: ``shard int, rows binary``.
-
-    Raises ConfigError if Spark does not understand a SQL expression of the plan.
-    """
+    """Return the source's records as packs: ``shard int, rows binary``."""
     keys, tasks = shard_keys(plan.shards, plan.state_partitions), plan.state_partitions
     making = partial(
         make_packs,
@@ -82,6 +79,12 @@ def pack(source: Source, plan: ChannelPlan) -> Packs:
         return source.packs(plan.reads, plan.reads, making, tasks, keys=keys)
     rows = packs_of(with_expressions(source.rows(plan.reads, tasks), plan), making)
     return Packs(rows, no_shares)
+
+
+def understand(session: SparkSession, plan: ChannelPlan) -> None:
+    """ConfigError if Spark does not understand a SQL expression of the plan."""
+    if has_expressions(plan.channel, plan.label):
+        with_expressions(session.createDataFrame([], KAFKA_ROW), plan)
 
 
 def with_expressions(records: DataFrame, plan: ChannelPlan) -> DataFrame:
@@ -119,7 +122,7 @@ def _not_understood(plan: ChannelPlan, key: str, error: Any) -> ConfigError:
     return ConfigError(
         f"pipelines.{plan.pipeline}.{key}: Spark does not understand {str(plan.channel)!r} and "
         f"{str(plan.label)!r}: {why[0] if why else 'no reason given'}",
-        "The pipeline was not started.",
+        "Nothing was started.",
         "Write Spark SQL expressions that give one value for each record, over "
         f"{', '.join(COLUMNS)} and header('name').",
     )

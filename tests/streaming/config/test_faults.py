@@ -70,7 +70,7 @@ def test_all_faults_are_told_at_once():
         ('order = "clock"', "pipelines.p.order: unknown key; known ones: buffer, channel"),
         (
             'labels = { kind = "linear", modulus = 9 }',
-            "pipelines.p.labels.modulus: unknown key; known ones: cycle",
+            "pipelines.p.labels.modulus: unknown key; known ones: kind, settle, start, step",
         ),
         ('commands = "a b"', "pipelines.p.commands: 'a b' is no Kafka topic"),
         ("input = []", "pipelines.p.input: must not be empty; name one or more"),

@@ -168,6 +168,26 @@ REFUSED = """An error occurred while calling o9.createAtomic.
 """
 
 
+def test_a_checkpoint_that_no_query_was_started_on_begins_anew(tmp_path):
+    """Of what a start wrote that then failed, while a lock keeps others away."""
+    first, wanted = (
+        Identity("channel", 4, 2, ["in"], {"labels": {"kind": "linear"}, "channel": channel})
+        for channel in ("lower(key)", "key")
+    )
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    checkpoint.write_identity(first)
+    with pytest.raises(ConfigError, match="channel is"):
+        planning.pinned(None, checkpoint, wanted, ())  # not locked
+    checkpoint.claim()
+    try:
+        assert planning.pinned(None, checkpoint, wanted, ()) == wanted == checkpoint.identity()
+        (tmp_path / "p" / "metadata").write_text('{"id": "a query"}')
+        with pytest.raises(ConfigError, match="channel is"):
+            planning.pinned(None, checkpoint, first, ())
+    finally:
+        checkpoint.release()
+
+
 class WithoutLock(Checkpoint):
     """In a folder, as if it lay in an object store."""
 
