@@ -53,10 +53,8 @@ def measure(
     """Measure messages sorted by (channel, ahead), each label once; parallel arrays.
 
     ``ahead`` counts labels from any one of the channel, ``row`` is in order of arrival, the
-    first ``held_count`` were held before; ``waits_ms``: how long a message has waited; below 0 it
-    has not begun to.
+    first ``held_count`` were held before; ``waits_ms``: how long a message has waited.
     """
-    waits_ms = np.maximum(waits_ms, 0)
     back = (row[1:] < row[:-1]) & (channel[1:] == channel[:-1])
     arrived = int(np.count_nonzero(row >= held_count))
     if not back.any():

@@ -104,7 +104,7 @@ class Channel:
     def _measure(self, since_ms: int, now_ms: int) -> None:
         """Count the delay of a message that the channel has waited for since ``since_ms``."""
         if self.rules.gap.by is not None:
-            self.results.delays.append((self.rule, max(self._counted_ms(since_ms, now_ms), 0)))
+            self.results.delays.append((self.rule, int(now_ms - self.rules.counted(since_ms))))
 
     def pass_on(self, row: int, now_ms: int) -> None:
         """Deliver a record without a label where it arrives; nothing waits for it."""
@@ -252,11 +252,11 @@ class Channel:
         """Begin if the time to settle is over; apply the gap policy to a gap that is due."""
         policy, settle_ms = self.rules.gap, self.rules.settle_ms
         if self.start == NONE and settle_ms is not None:
-            if not self.held or self._counted_ms(self.held.since_ms(now_ms), now_ms) < settle_ms:
+            if not self.held or not self._is_over(settle_ms, now_ms):
                 return
             self.begin_at(self.frontier, now_ms)
         while self.held and policy.after_ms is not None:
-            if self._counted_ms(self.held.since_ms(now_ms), now_ms) < policy.after_ms:
+            if not self._is_over(policy.after_ms, now_ms):
                 return
             policy.end(self, now_ms)
 
@@ -273,10 +273,9 @@ class Channel:
         """Return how long the oldest held message has waited; 0 if none is held."""
         return now_ms - self.held.since_ms(now_ms)
 
-    def _counted_ms(self, since_ms: int, now_ms: int) -> int:
-        """Return the length of a wait without the service's pauses; it may not have begun yet."""
-        paused_ms = sum(ms for at_ms, ms in self.rules.pauses if at_ms >= since_ms)
-        return self.rules.until(now_ms) - since_ms - paused_ms
+    def _is_over(self, length_ms: int, now_ms: int) -> bool:
+        """Return whether the oldest held message has waited for this time."""
+        return bool(self.rules.waited(self.held.since_ms(now_ms), now_ms) >= length_ms)
 
     def skip_to(self, in_cycle: int | None) -> int:
         """Return the position up to which a skip gives up; ``in_cycle`` None: the lowest held one.

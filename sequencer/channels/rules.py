@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -118,6 +118,9 @@ class Full(enum.Enum):
 
 RULES_MAX = 100
 """The most rules of channels that a pipeline may have besides its own."""
+BEHIND_TIMES = 4
+"""While reading is behind, waits last up to this many times as long: the state has what they hold,
+and buffers get full."""
 NEVER_MS = 2**62
 """A time that is never reached."""
 
@@ -143,8 +146,8 @@ class Rules:
     time after the first message above them when missing labels are requested; None: never.
     ``pauses``: the times in which the service read nothing, in order, which no wait counts: the
     time of the batch before each, and its length. ``caught_up_ms``: until when all that had come is
-    read, where the batch leaves some unread: no wait is over later than that, since a label that it
-    waits for may lie there. None: all is read.
+    read, where the batch leaves some unread (None: all is read): a label that is waited for may lie
+    there, so waits that end later go on, up to BEHIND_TIMES their length.
     """
 
     labels: Labels
@@ -232,18 +235,23 @@ class Rules:
         numbers = np.array([getattr(rules, name) for rules in self.each], dtype=np.int64)
         return numbers[rule]
 
-    def counted(self, since_ms: Int64s) -> Int64s:
-        """Return when waits would have begun without pauses: each is later by those behind it."""
+    def counted(self, since_ms: Any) -> Any:
+        """Return when waits would have begun without pauses: each is later by those behind it.
+
+        ``since_ms``: a number, or an array of them.
+        """
         if not self.pauses:
             return since_ms
         at_ms, length_ms = np.array(self.pauses).T
         behind = np.append(np.cumsum(length_ms[::-1])[::-1], 0)
-        later: Int64s = since_ms + behind[np.searchsorted(at_ms, since_ms)]
-        return later
+        return since_ms + behind[np.searchsorted(at_ms, since_ms)]
 
-    def until(self, now_ms: int) -> int:
-        """Return the time by which waits are measured in a batch of this time."""
-        return now_ms if self.caught_up_ms is None else min(now_ms, self.caught_up_ms)
+    def waited(self, since_ms: Any, now_ms: int) -> Any:
+        """Return how long waits have lasted, as compared with what ends them, in a batch."""
+        lasted = now_ms - self.counted(since_ms)
+        if self.caught_up_ms is None:
+            return lasted
+        return np.maximum(lasted - max(now_ms - self.caught_up_ms, 0), lasted // BEHIND_TIMES)
 
     @property
     def asks(self) -> bool:

@@ -234,7 +234,7 @@ def _disorder(
     window = table.limit(rules, "window", rows.channel[of])
     of_epoch = same[of] & (ahead >= 0) & (ahead <= window)
     of, ahead = of[of_epoch], ahead[of_epoch]
-    waits_ms = rules.until(now_ms) - rules.counted(rows.since_ms[of])
+    waits_ms = now_ms - rules.counted(rows.since_ms[of])
     return measure_unsorted(rows.channel[of], ahead, rows.row[of], waits_ms, held_count)
 
 
@@ -292,7 +292,7 @@ def _retire(
 ) -> tuple[ShardState, list[ChannelEvent]]:
     """Forget channels that have been idle long enough, and those that never existed."""
     retire_ms = rules.limit("retire_after_ms", state.rule)
-    idle = exists & (rules.counted(state.active_ms) <= rules.until(now_ms) - retire_ms)
+    idle = exists & (rules.waited(state.active_ms, now_ms) >= retire_ms)
     idle[state.held.channel] = False
     gone = idle | ~exists
     if not gone.any():

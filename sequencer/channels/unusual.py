@@ -102,8 +102,7 @@ class PlainChannels:
         if settle_ms is not None:
             settles = self.table.columns["start"][quiet.channel] == NONE
             wait_ms = np.where(settles, settle_ms, wait_ms)
-        until_ms = self.rules.until(self.now_ms)
-        old_enough = self.rules.counted(quiet.since_ms) <= until_ms - wait_ms
+        old_enough = self.rules.waited(quiet.since_ms, self.now_ms) >= wait_ms
         due[quiet.channel[old_enough]] = True
         for code in np.flatnonzero(due).tolist():
             self._open(code, of_channel(quiet, code)).expire(self.now_ms)

@@ -87,7 +87,7 @@ def settle(
     duplicate = which[~keep]
     if len(duplicate):
         which, channel, ahead = which[keep], channel[keep], ahead[keep]
-    waits_ms = rules.until(now_ms) - rules.counted(rows.since_ms[which])
+    waits_ms = now_ms - rules.counted(rows.since_ms[which])
     disorder = measure(channel, ahead, rows.row[which], waits_ms, held_count)
     starts = starts_of(channel)
     sizes = np.diff(starts, append=len(which))

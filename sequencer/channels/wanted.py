@@ -39,7 +39,7 @@ def ask(outcome: Outcome, now_ms: int, rules: Rules) -> Outcome:
     missing, tries, asked_ms = state.missing(rules)
     answered = _answered(state, missing, outcome.events, rules)
     due_ms = due_at(missing, tries, asked_ms, rules, state.rule)
-    chosen = np.flatnonzero(due_ms <= rules.until(now_ms))
+    chosen = np.flatnonzero(due_ms <= now_ms)
     if len(chosen) > WANTED_MAX:
         chosen = np.sort(chosen[order_by(due_ms[chosen])[:WANTED_MAX]])
     tries[chosen] += 1

@@ -14,8 +14,9 @@ from streaming.errors import ConfigError, SequencerError, StorageUnavailable
 from streaming.kafka import client_settings
 from streaming.kafka.choice import own_settings
 from streaming.logs import count
-from streaming.service.checkpoint import IDENTITY, Checkpoint, Identity
+from streaming.service.checkpoint import HOLDER, IDENTITY, LOCK, Checkpoint, Identity
 from streaming.service.decisions import Decisions
+from streaming.service.last_said import NAME as SAID
 from streaming.settings.values import SUBSCRIBER
 from streaming.spark.failures import LET_IN, cause_in, errors_of_spark
 from streaming.spark.session_access import write_new
@@ -23,6 +24,10 @@ from streaming.storage.files import folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+OF_A_START = (LOCK, HOLDER, SAID)
+"""What a start writes, besides the identity, before its query starts."""
 
 
 def shards(config: Config, cores: int) -> int:
@@ -43,13 +48,12 @@ def state_partitions(config: Config, cores: int) -> int:
 def pinned(
     session: SparkSession, checkpoint: Checkpoint, wanted: Identity, wishes: Container[str]
 ) -> Identity:
-    """`Checkpoint.pin`; on a checkpoint that no query was started on, what is wanted now counts.
+    """`Checkpoint.pin`; of a checkpoint that no query was started on, what is wanted now counts.
 
     Where several copies begin one that has no lock, the first counts: the others, whose requests
     may be late, would have its state go on with other shards.
     """
-    if checkpoint.is_locked and not checkpoint.query() and checkpoint.planned() < 0:
-        checkpoint.require_here()
+    if checkpoint.is_locked and checkpoint.has_only(IDENTITY, *OF_A_START):
         checkpoint.write_identity(wanted)
     if not checkpoint.lockable and checkpoint.identity() is None:
         checkpoint.require_here()

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from streaming.source.positions import MARK, Offsets, Position, offsets_in
+import time
+from dataclasses import replace
+
+from streaming.source.positions import MARK, Offsets, Position, logs_in, offsets_in, position
+
+SLOW_MS = 500
+"""A batch that is planned later than this after the look at the ends may leave some unread."""
+SHRUNK_MS = 30_000
+"""Ends that stay lower for this time are no new leader's that knows less for a moment."""
 
 
 class CaughtUp:
@@ -13,30 +21,60 @@ class CaughtUp:
     """
 
     def __init__(self) -> None:
-        self._known_ms = self._seen_ms = 0
-        self._ends: Offsets = {}
+        self._known_ms = self._looked_ms = 0
+        self._kept: Offsets = {}
+        self._most: Offsets = {}
+        self._shrunk_ms: int | None = None
 
-    def noted(self, batch: Position, newest: Position, looked: float) -> Position:
-        """Return where a batch ends, with the time where it leaves something unread.
+    def noted(self, start: Position, end: Position, newest: Position, looked: float) -> Position:
+        """Return a batch's end with the time, if it may leave something unread.
 
-        ``newest``: where the topics ended at the look at this time (Unix, in seconds).
+        ``newest``: where the topics ended at the look that began at this time (Unix, in seconds).
+        ``end`` is ``start`` where there is nothing new, which is returned then; but if it leaves
+        nothing unread any more, the same end without the time.
         """
-        read, ends, looked_ms = offsets_in(batch), offsets_in(newest), round(looked * 1000)
-        if not _left(read, ends, ends):
-            self._known_ms, self._ends = looked_ms, {}
-            return batch
-        if not self._ends:
-            self._ends, self._seen_ms = ends, looked_ms
-        elif not _left(read, self._ends, ends):
-            self._known_ms = self._seen_ms
-            self._ends, self._seen_ms = ends, looked_ms
-        return {**batch, MARK: {"caught_up_ms": self._known_ms}}
+        looked_ms = round(looked * 1000)
+        until_ms = self._until_ms(offsets_in(end), offsets_in(newest), looked_ms)
+        if end is start:
+            if MARK not in start or until_ms is not None:
+                return start
+            logs = {topic: replace(log, begins={}) for topic, log in logs_in(end).items()}
+            return position(offsets_in(end), logs)
+        if until_ms is None and time.time() * 1000 - looked_ms > SLOW_MS:
+            until_ms = looked_ms
+        return end if until_ms is None else {**end, MARK: {"caught_up_ms": until_ms}}
+
+    def _until_ms(self, read: Offsets, ends: Offsets, looked_ms: int) -> int | None:
+        """Return until when all is read; None: nothing is known to be left."""
+        self._see(ends, looked_ms)
+        if not _is_left(read, self._kept):
+            self._known_ms = self._looked_ms if self._kept else self._known_ms
+            self._kept, self._looked_ms = self._most, looked_ms
+        if not _is_left(read, self._kept):
+            self._known_ms, self._kept = looked_ms, {}
+            return None
+        return self._known_ms
+
+    def _see(self, ends: Offsets, looked_ms: int) -> None:
+        """Note ends, and those that were seen before, which a new leader may not know of yet."""
+        if not _is_left(ends, self._most):
+            self._most, self._shrunk_ms = ends, None
+            return
+        self._shrunk_ms = looked_ms if self._shrunk_ms is None else self._shrunk_ms
+        if looked_ms - self._shrunk_ms >= SHRUNK_MS:
+            self._most = self._kept = ends
+            self._looked_ms, self._shrunk_ms = looked_ms, None
+            return
+        self._most = {
+            topic: {at: max(end, ends.get(topic, {}).get(at, 0)) for at, end in of.items()}
+            for topic, of in {**ends, **self._most}.items()
+        }
 
 
-def _left(read: Offsets, until: Offsets, ends: Offsets) -> bool:
-    """Return whether something is unread below ``until`` that is still there."""
+def _is_left(read: Offsets, ends: Offsets) -> bool:
+    """Return whether something below these ends is not below those."""
     return any(
-        read.get(topic, {}).get(at, 0) < min(offset, ends.get(topic, {}).get(at, 0))
-        for topic, of in until.items()
+        read.get(topic, {}).get(at, 0) < offset
+        for topic, of in ends.items()
         for at, offset in of.items()
     )

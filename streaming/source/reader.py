@@ -139,9 +139,9 @@ class KafkaReader:
         while found is start and (remaining := self._pace.left(asked)):
             self._wait(start, min(remaining, REFRESH_SECONDS))
             found = self._latest(start)
-        noted = self._caught_up.noted(found, self._newest or found, self._pace.looked)
-        self._planned = self._planned if found is start else noted
-        return start if found is start else noted
+        end = self._caught_up.noted(start, found, self._newest or found, self._looked)
+        self._planned = self._planned if end is start else end
+        return end
 
     def _wait(self, start: Position, seconds: float) -> None:
         if self._waiting is None:
@@ -152,9 +152,9 @@ class KafkaReader:
         """Where the batch ends, ``start`` where there is nothing new.
 
         InputLost where what comes next is gone, or what was read before is not what is there now:
-        its topic was made again, or its log was cut back. A leader that is new may know less for a
-        moment.
+        its topic was made again, or its log was cut back. (New leaders may know less for a moment.)
         """
+        self._looked = time.time()
         for _ in range(LOOKS):
             with self._errors():
                 found = self._watch.look(start)

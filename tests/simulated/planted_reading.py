@@ -60,7 +60,7 @@ def what_was_aborted_is_read(put):
 @plant_in("asking")
 def what_is_unread_is_not_missing(put):
     """Labels are given up for their time, wherever reading stands."""
-    put(CaughtUp, "noted", lambda _self, batch, *_: batch)
+    put(CaughtUp, "noted", lambda _self, _start, end, *_: end)
 
 
 @plant_in(needs=r"leader of \('in'|slow Fetch|restart broker")

@@ -46,7 +46,7 @@ def test_a_label_that_lies_unread_is_not_given_up(broker, topic_prefix, tmp_path
 def test_nor_one_that_lies_behind_more_than_the_gap_time_s_batches(broker, topic_prefix, tmp_path):
     """The service never stops; it takes 16 s to read what comes in a moment."""
     create_topics(broker.bootstrap, {f"{topic_prefix}in": 1})
-    pipeline = {**channel_topics(topic_prefix), "gap": {"policy": "skip", "after": "2 s"}}
+    pipeline = {**channel_topics(topic_prefix), "gap": {"policy": "skip", "after": "10 s"}}
     sizes = {"shards": 2, "state_partitions": 2, "batch_records_max": 100, "trigger": "1 s"}
     config = write_config(tmp_path, broker.bootstrap, {"p": pipeline}, **sizes)
     others = sent(b"other", *range(1_600))

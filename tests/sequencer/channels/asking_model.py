@@ -54,7 +54,7 @@ class NaiveAsking:
             since, last = since + self.paused(since), at + self.paused(at)
             due = since + every if times == 0 else last + every * 2 ** (times - 1)
             places -= times < 8
-            if times < 8 and self.until(now) >= due and places >= 0:
+            if times < 8 and now >= due and places >= 0:
                 times, at = times + 1, now
                 self.wanted.append((key, c["epoch"], run[0], run[-1] + 1, times))
             if times:

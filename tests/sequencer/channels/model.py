@@ -16,7 +16,7 @@ class NaiveChannels(NaiveAsking):
     settle = None  # how long the first labels of a channel are waited for
     ruled = ()  # (glob, what differs there)
     pauses = ()  # (time of the batch before, length): no wait counts them
-    caught_up = None  # until when all that had come is read, where something is unread
+    caught_up = float("inf")  # until when all that had come is read, where something is unread
 
     def __init__(self, *, cycle, to_place, window, held_max, full, gap_after, retire_after):
         self.cycle, self.to_place = cycle, to_place
@@ -60,14 +60,15 @@ class NaiveChannels(NaiveAsking):
         return sum(length for at, length in self.pauses if at >= since)
 
     def waited(self, now, since):
-        return self.until(now) - since - self.paused(since)
+        return now - since - self.paused(since)
 
-    def until(self, now):
-        return now if self.caught_up is None else min(now, self.caught_up)
+    def over(self, now, since, length):
+        waited = self.waited(now, since)
+        return waited - max(now - self.caught_up, 0) >= length or waited >= 4 * length
 
     def measure(self, key, since, now):
         if isinstance(self.rule(key, "gap_after"), Quantile):
-            self.delays.append((self.rule(key, "glob"), max(self.waited(now, since), 0)))
+            self.delays.append((self.rule(key, "glob"), self.waited(now, since)))
 
     def rule(self, key, name):
         """What the first rule that matches says, or else the pipeline."""
@@ -377,19 +378,19 @@ class NaiveChannels(NaiveAsking):
             c = self.channels[key]
             after = self.after(key)
             if c["start"] is None and c["held"]:
-                if self.waited(now, min(held[1] for held in c["held"].values())) < self.settle:
+                if not self.over(now, min(h[1] for h in c["held"].values()), self.settle):
                     c["answers"] = []
                     continue
                 self.begin(key, c, min(c["held"]))
             while (
                 after is not None
                 and c["held"]
-                and self.waited(now, min(held[1] for held in c["held"].values())) >= after
+                and self.over(now, min(held[1] for held in c["held"].values()), after)
             ):
                 self.skip(key, c, now, "timeout")
             self.ask(now, key, c)
             c["answers"] = []
-            if not c["held"] and self.waited(now, c["active"]) >= self.rule(key, "retire_after"):
+            if not c["held"] and self.over(now, c["active"], self.rule(key, "retire_after")):
                 self.others.append(("retired", key, c["n"]))
                 del self.channels[key]
         self.clock = max(self.clock, *self.born_after.values(), 0)

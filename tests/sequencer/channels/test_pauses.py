@@ -1,5 +1,6 @@
 """Waits do not count the time in which the service read nothing, nor that of what is unread."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -35,10 +36,10 @@ def unread(data, batches, runner, model):
     for now, before, records in batches:
         if data.draw(st.booleans()):
             caught_up = max(caught_up, now - data.draw(LENGTHS))
-            model.caught_up = caught_up
+            known = model.caught_up = caught_up
         else:
-            model.caught_up, caught_up = None, now
-        runner.rules = with_all(runner.rules, caught_up_ms=model.caught_up)
+            known, model.caught_up, caught_up = None, math.inf, now
+        runner.rules = with_all(runner.rules, caught_up_ms=known)
         yield now, before, records
 
 
@@ -113,27 +114,31 @@ def test_a_message_waits_as_long_as_the_service_reads():
 
 
 def test_no_wait_is_over_while_what_came_by_its_end_is_unread():
-    """A held message, a channel that settles, an idle one and a request."""
-    rules = Rules(LinearLabels(), gap=Skip(30), retire_after_ms=50, ask_ms=10)
-    settling = replace(rules, settle_ms=30)
-    runner, other = Runner(rules), Runner(settling)
+    """That of a held message, of a channel that settles and of an idle one."""
+    rules = Rules(LinearLabels(), gap=Skip(3_000), retire_after_ms=5_000)
+    runner, other = Runner(rules), Runner(replace(rules, settle_ms=3_000))
     for each in (runner, other):
         each.batch(100, [(0, b"a", b"1", None, False), (1, b"b", b"0", None, False)])
-        each.rules = replace(each.rules, caught_up_ms=109)
-        each.batch(100_000, [(2, b"c", b"1", None, False)])
-        assert (each.gaps, each.others, each.wanted) == ([], [], [])
-        each.rules = replace(each.rules, caught_up_ms=129)
-        each.batch(100_010, [])
-    assert [want[0] for want in runner.wanted] == [b"a"]
-    runner.batch(100_020, [(3, b"a", b"0", None, False)])
+        each.rules = replace(each.rules, caught_up_ms=99)
+        each.batch(8_000, [(2, b"c", b"1", None, False)])
+        each.rules = replace(each.rules, caught_up_ms=3_099)
+        each.batch(8_010, [])
+        assert (each.gaps, each.others) == ([], [])
+    runner.batch(8_020, [(3, b"a", b"0", None, False)])
     assert runner.out[-2:] == [(b"a", 0, 3, 100), (b"a", 1, 0, 100)], "not too late"
     for each in (runner, other):
         each.rules = replace(each.rules, caught_up_ms=None)
-        each.batch(100_030, [])
+        each.batch(11_000, [])
     assert [gap[0] for gap in runner.gaps] == [b"c"]
-    assert [each[:2] for each in other.others if each[0] == "started"] == [
-        ("started", key) for key in (b"a", b"b", b"c")
-    ]
+    assert [each[1] for each in other.others if each[0] == "started"] == [b"a", b"b", b"c"]
+
+
+def test_a_backlog_makes_no_wait_longer_than_four_times():
+    """Else what waits for one lost label fills its buffer, and is rejected."""
+    runner = Runner(replace(Rules(LinearLabels(), gap=Skip(3_000)), caught_up_ms=0))
+    for now in (100, 12_099, 12_100):
+        runner.batch(now, [(now, b"a", b"%d" % now, None, False)])
+        assert bool(runner.gaps) == (now == 12_100)
 
 
 def test_requests_wait_as_long():

@@ -181,9 +181,10 @@ def test_a_checkpoint_that_no_query_was_started_on_begins_anew(tmp_path):
     checkpoint.claim()
     try:
         assert planning.pinned(None, checkpoint, wanted, ()) == wanted == checkpoint.identity()
-        (tmp_path / "p" / "metadata").write_text('{"id": "a query"}')
+        (tmp_path / "p" / "metadata").write_text("")  # torn: the next start removes it
         with pytest.raises(ConfigError, match="channel is"):
             planning.pinned(None, checkpoint, first, ())
+        assert checkpoint.identity() == wanted
     finally:
         checkpoint.release()
 
