@@ -53,7 +53,8 @@ def pinned(
     Where several copies begin one that has no lock, the first counts: the others, whose requests
     may be late, would have its state go on with other shards.
     """
-    if checkpoint.is_locked and checkpoint.has_only(IDENTITY, *OF_A_START):
+    is_unused = checkpoint.is_locked and checkpoint.has_only(IDENTITY, *OF_A_START)
+    if is_unused and checkpoint.identity() not in (None, wanted):
         checkpoint.write_identity(wanted)
     if not checkpoint.lockable and checkpoint.identity() is None:
         checkpoint.require_here()
