@@ -65,10 +65,17 @@ class CaughtUp:
             self._most = self._kept = ends
             self._looked_ms, self._shrunk_ms = looked_ms, None
             return
-        self._most = {
-            topic: {at: max(end, ends.get(topic, {}).get(at, 0)) for at, end in of.items()}
-            for topic, of in {**ends, **self._most}.items()
-        }
+        self._most = _greatest(ends, self._most)
+
+
+def _greatest(ends: Offsets, others: Offsets) -> Offsets:
+    """Return the greater end of each partition."""
+    found: dict[str, dict[str, int]] = {}
+    for each in (ends, others):
+        for topic, of in each.items():
+            known = found.setdefault(topic, {})
+            known.update({at: max(end, known.get(at, 0)) for at, end in of.items()})
+    return found
 
 
 def _is_left(read: Offsets, ends: Offsets) -> bool:

@@ -89,6 +89,14 @@ def test_a_log_that_stays_shorter_is_shorter():
     assert mine.noted(end, end, at(5), 40.0) is end
 
 
+def test_a_partition_that_is_new_counts_while_another_s_end_is_back():
+    mine, looks = CaughtUp(), [((5,), (10,)), ((8,), (20,)), ((12, 20), (15, 100))]
+    for second, (read, ends) in enumerate(looks, 1):
+        assert said(mine.noted({}, at(*read), at(*ends), second)) == max(second - 2, 0) * 1000
+    assert said(mine.noted({}, at(20, 50), at(20, 100), 4)) == 1000
+    assert said(mine.noted({}, at(20, 100), at(20, 100), 5)) is None
+
+
 def test_a_batch_without_records_does_not_begin_where_one_before_it_did():
     """Where a loss was accepted, an end says where its batch began."""
     mine, log = CaughtUp(), {"#t": {"id": "i", "epochs": {"0": 1}, "begins": {"0": 3}}}
