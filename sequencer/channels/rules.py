@@ -119,8 +119,8 @@ class Full(enum.Enum):
 RULES_MAX = 100
 """The most rules of channels that a pipeline may have besides its own."""
 BEHIND_TIMES = 4
-"""While reading is behind, waits last up to this many times as long: the state has what they hold,
-and buffers get full."""
+"""While reading is behind, waits last up to this many times as long. Without a bound, what waits
+for a label that was never sent would fill the state and its channel's buffer."""
 NEVER_MS = 2**62
 """A time that is never reached."""
 

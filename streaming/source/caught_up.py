@@ -79,7 +79,7 @@ def _greatest(ends: Offsets, others: Offsets) -> Offsets:
 
 
 def _is_left(read: Offsets, ends: Offsets) -> bool:
-    """Return whether something below these ends is not below those."""
+    """Return whether a partition's end in ``ends`` lies beyond where it is ``read``."""
     return any(
         read.get(topic, {}).get(at, 0) < offset
         for topic, of in ends.items()
