@@ -147,7 +147,8 @@ class Rules:
     ``pauses``: the times in which the service read nothing, in order, which no wait counts: the
     time of the batch before each, and its length. ``caught_up_ms``: until when all that had come is
     read, where the batch leaves some unread (None: all is read): a label that is waited for may lie
-    there, so waits that end later go on, up to BEHIND_TIMES their length.
+    there, so waits that end later go on, up to BEHIND_TIMES their length since ``behind_ms``, when
+    reading fell behind.
     """
 
     labels: Labels
@@ -163,6 +164,7 @@ class Rules:
     ask_ms: int | None = None
     pauses: tuple[tuple[int, int], ...] = ()
     caught_up_ms: int | None = None
+    behind_ms: int = 0
     others: tuple[tuple[str, Rules], ...] = ()
 
     def __post_init__(self) -> None:
@@ -251,7 +253,8 @@ class Rules:
         lasted = now_ms - self.counted(since_ms)
         if self.caught_up_ms is None:
             return lasted
-        return np.maximum(lasted - max(now_ms - self.caught_up_ms, 0), lasted // BEHIND_TIMES)
+        behind = np.minimum(lasted, max(now_ms - self.behind_ms, 0)) // BEHIND_TIMES
+        return np.maximum(lasted - max(now_ms - self.caught_up_ms, 0), behind)
 
     @property
     def asks(self) -> bool:

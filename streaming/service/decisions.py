@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from streaming.sink.progress import hashed
-from streaming.spark.spark_files import batch_ms, caught_up_ms
+from streaming.spark.spark_files import batch_ms, unread
 
 Values = dict[str, Any]
 """Decisions by name, as JSON has them."""
@@ -213,9 +213,8 @@ class Decisions:
         return batch_ms(self._logged(batch))
 
     def unread(self, batch: int) -> Values:
-        """Return `Rules.caught_up_ms` of a batch that leaves records unread, as its plan has it."""
-        found_ms = caught_up_ms(self._logged(batch))
-        return {} if found_ms is None else {"caught_up_ms": found_ms}
+        """Return what `Rules` have of a batch that leaves records unread, as its plan has it."""
+        return unread(self._logged(batch))
 
     def newest_ms(self, batch: int) -> int:
         """Return the largest incarnation that this batch, or one before it, may give."""

@@ -17,10 +17,12 @@ class CaughtUp:
     """Compares what one reader's batches read with the ends that it saw.
 
     The ends of one look are kept until all of that is read, then those of the last look: so the
-    time moves in steps.
+    time moves in steps. ``goes_on``: whether a query before it read all the time until it began;
+    else it was not behind then (``--once``, some time ago).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, goes_on: bool = True) -> None:
+        self._began_ms = 0 if goes_on else round(time.time() * 1000)
         self._known_ms = self._looked_ms = 0
         self._kept: Offsets = {}
         self._most: Offsets = {}
@@ -42,7 +44,10 @@ class CaughtUp:
             return position(offsets_in(end), logs)
         if until_ms is None and time.time() * 1000 - looked_ms > SLOW_MS:
             until_ms = looked_ms
-        return end if until_ms is None else {**end, MARK: {"caught_up_ms": until_ms}}
+        if until_ms is None:
+            return end
+        behind_ms = max(start.get(MARK, {}).get("behind_ms", looked_ms), self._began_ms)
+        return {**end, MARK: {"caught_up_ms": until_ms, "behind_ms": behind_ms}}
 
     def _until_ms(self, read: Offsets, ends: Offsets, looked_ms: int) -> int | None:
         """Return until when all is read; None: nothing is known to be left."""

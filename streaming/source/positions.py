@@ -11,7 +11,9 @@ on reading where it had ended, as records were lost and somebody accepted that, 
 the batch began; and in a query's first batch, which began where the logs did at that time.
 
 A batch that leaves records unread says until when all that had come is read (Unix time, 0: not
-known): ``"#": {"caught_up_ms": 1732881600000}``.
+known), and since when reading is behind::
+
+    {"#": {"caught_up_ms": 1732881600000, "behind_ms": 1732881601000}}
 """
 
 from __future__ import annotations

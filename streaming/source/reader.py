@@ -110,9 +110,9 @@ class KafkaReader:
         # Connections of its own: each query has a thread that drives them.
         self.brokers = Brokers(inputs.settings().connection)
         self._watch = TopicWatch(self.brokers, inputs.topics)
-        self._caught_up = CaughtUp()
         self._pace = pace or Pace()
         self._pace.readers += 1
+        self._caught_up = CaughtUp(goes_on=self._pace.waits)
         self._waiting: Waiting | None = None
         self._planned: Position = {}
         self._newest: Position | None = None

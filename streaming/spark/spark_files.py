@@ -20,7 +20,7 @@ from streaming.storage.syncing import METADATA, Syncing
 
 LOG_FORMAT = {"spark.sql.streaming.offsetLog.formatVersion": "1"}
 """The setting for the format of Spark's offset log: the one that is read here."""
-CAUGHT_UP = re.compile(rb'"caught_up_ms": ?(\d+)')
+UNREAD = re.compile(rb'"(caught_up_ms|behind_ms)": ?(\d+)')
 """In a source's position (`streaming.source.positions`)."""
 
 
@@ -205,9 +205,12 @@ def batch_ms(logged: bytes) -> int:
     return int(json.loads(own or b"{}").get("batchTimestampMs", 0))
 
 
-def caught_up_ms(logged: bytes) -> int | None:
-    """Return until when all that had come is read, for a batch that leaves some unread."""
-    return min(map(int, CAUGHT_UP.findall(logged)), default=None)
+def unread(logged: bytes) -> dict[str, int]:
+    """Return the times that a batch has if it leaves records unread; of two sources the earlier."""
+    found: dict[str, int] = {}
+    for name, time_ms in UNREAD.findall(logged):
+        found[name.decode()] = min(int(time_ms), found.get(name.decode(), int(time_ms)))
+    return found
 
 
 def _is_whole(entry: bytes) -> bool:

@@ -79,11 +79,11 @@ class ChannelPlan(Plan):
         """Return this plan with a batch's decisions (see `Plan.under`)."""
         values = {**self.decisions(), **decisions}
         pauses = tuple((at_ms, length) for at_ms, length in values.get("pauses", ()))
-        rules = replace(self.rules, pauses=pauses, caught_up_ms=values.get("caught_up_ms"))
+        unread = (values.get("caught_up_ms"), values.get("behind_ms", 0))
+        rules = replace(self.rules, pauses=pauses, caught_up_ms=unread[0], behind_ms=unread[1])
         own = _under(replace(rules, others=()), values)
         others = tuple((glob, _under(own, decided)) for glob, decided in values["rules"])
-        rules = replace(own, others=others)
-        return replace(Plan.under(self, decisions), rules=rules)
+        return replace(Plan.under(self, decisions), rules=replace(own, others=others))
 
     def for_batch(self, context: BatchContext) -> ChannelPlan:
         """Return the plan for a batch: one that is repeated after a start does not fail for a gap.

@@ -18,6 +18,7 @@ class NaiveChannels(NaiveAsking, NaiveCommands):
     ruled = ()  # (glob, what differs there)
     pauses = ()  # (time of the batch before, length): no wait counts them
     caught_up = float("inf")  # until when all that had come is read, where something is unread
+    behind = 0  # since when something is
 
     def __init__(self, *, cycle, to_place, window, held_max, full, gap_after, retire_after):
         self.cycle, self.to_place = cycle, to_place
@@ -65,7 +66,8 @@ class NaiveChannels(NaiveAsking, NaiveCommands):
 
     def over(self, now, since, length):
         waited = self.waited(now, since)
-        return waited - max(now - self.caught_up, 0) >= length or waited >= 4 * length
+        longest = min(waited, max(now - self.behind, 0))
+        return waited - max(now - self.caught_up, 0) >= length or longest >= 4 * length
 
     def measure(self, key, since, now):
         if isinstance(self.rule(key, "gap_after"), Quantile):

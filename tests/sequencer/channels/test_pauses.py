@@ -32,14 +32,16 @@ def with_all(rules, **fields):
 
 def unread(data, batches, runner, model):
     """These batches, some of which leave records unread, as the rules and the model know."""
-    caught_up = 0
+    caught_up, behind = 0, None
     for now, before, records in batches:
         if data.draw(st.booleans()):
             caught_up = max(caught_up, now - data.draw(LENGTHS))
             known = model.caught_up = caught_up
+            behind = now - data.draw(LENGTHS) if behind is None else behind
         else:
-            known, model.caught_up, caught_up = None, math.inf, now
-        runner.rules = with_all(runner.rules, caught_up_ms=known)
+            known, model.caught_up, caught_up, behind = None, math.inf, now, None
+        model.behind = behind or 0
+        runner.rules = with_all(runner.rules, caught_up_ms=known, behind_ms=model.behind)
         yield now, before, records
 
 
@@ -139,6 +141,16 @@ def test_a_backlog_makes_no_wait_longer_than_four_times():
     for now in (100, 12_099, 12_100):
         runner.batch(now, [(now, b"a", b"%d" % now, None, False)])
         assert bool(runner.gaps) == (now == 12_100)
+
+
+def test_nor_than_four_times_since_reading_fell_behind():
+    """Before that all was read: between two runs with ``--once`` nothing could be."""
+    runner = Runner(Rules(LinearLabels(), gap=Skip(3_000)))
+    runner.batch(100, [(0, b"a", b"1", None, False)])
+    runner.rules = replace(runner.rules, caught_up_ms=0, behind_ms=90_000)
+    for now in (90_000, 101_999, 102_000):
+        runner.batch(now, [(now, b"b", b"0", None, False)])
+        assert [gap[0] for gap in runner.gaps] == [b"a"] * (now == 102_000)
 
 
 def test_requests_wait_as_long():

@@ -253,11 +253,13 @@ def test_a_pause_stands_from_the_first_batch_that_comes_behind_it():
 def test_what_a_batch_leaves_unread_is_in_its_plan():
     """So a batch that is repeated waits as in its first run, however it ended."""
     decisions = log_times(MemoryCheckpoint(), 10_000, 11_000, 12_000)
-    logged, source = decisions.checkpoint.logged, b'\n{"in": {"0": 7}, "#": {"caught_up_ms": %d}}'
+    logged = decisions.checkpoint.logged
+    source = b'\n{"in": {"0": 7}, "#": {"caught_up_ms": %d, "behind_ms": %d}}'
     assert decisions.unread(1) == {}
-    sources = source % 9_000 + source % 8_000 + b"\n-"
+    sources = source % (9_000, 9_500) + source % (8_000, 9_700) + b"\n-"
     decisions.checkpoint.logged = lambda batch: logged(batch) + sources
-    assert decisions.unread(2) == {"caught_up_ms": 8_000}, "of two sources the one that is behind"
+    earlier = {"caught_up_ms": 8_000, "behind_ms": 9_500}
+    assert decisions.unread(2) == earlier, "of two sources the one that is behind"
 
 
 def test_each_entry_of_the_log_is_read_once():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streaming.source import caught_up
 from streaming.source.caught_up import SHRUNK_MS, SLOW_MS, CaughtUp
 from streaming.source.positions import begin_of, logs_in, offsets_in
-from streaming.spark.spark_files import caught_up_ms
+from streaming.spark.spark_files import unread
 from tests.streaming.source.readings import as_logged, send, values
 
 STEPS = st.lists(
@@ -78,6 +78,22 @@ def test_it_follows_a_query_that_never_has_read_all():
     ]
 
 
+def test_a_query_is_behind_since_it_last_had_read_all():
+    """Also over starts, but for a run with ``--once``: before it, nothing was read."""
+    mine, start, found = CaughtUp(), at(0), []
+    for second, (read, end) in enumerate([(1, 2), (2, 3), (3, 3), (3, 4), (4, 5)], 1):
+        start = mine.noted(start, at(read), at(end), second)
+        found.append(start["#"]["behind_ms"] if "#" in start else None)
+    assert found == [1000, 1000, None, 4000, 4000]
+    assert CaughtUp().noted(start, at(5), at(9), 60)["#"]["behind_ms"] == 4000
+    began = time.time()
+    mine = CaughtUp(goes_on=False)
+    looked = time.time()
+    for _ in range(2):
+        start = mine.noted(start, at(5), at(9), looked)
+        assert began * 1000 - 1 <= start["#"]["behind_ms"] <= looked * 1000 + 1
+
+
 def test_a_log_that_stays_shorter_is_shorter():
     """It was cut back to what was read: what it had will not come."""
     mine = CaughtUp()
@@ -127,7 +143,7 @@ def test_a_reader_notes_it(broker, topic, reading):
             first_ms = round(reader._looked * 1000)
             sent += send(broker, topic, b"b", 3)
         end = as_logged(reader.latest(start))
-        found.append(caught_up_ms(b"v1\n{}\n" + json.dumps(end).encode()))
+        found.append(unread(b"v1\n{}\n" + json.dumps(end).encode()).get("caught_up_ms"))
         assert logs_in(end) == logs_in(end | {"#": {}})
         read += values(reader, start, end)
         start = end
