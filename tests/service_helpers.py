@@ -122,10 +122,11 @@ class Service(Running):
         *arguments: str,
         environment: dict[str, str] | None = None,
         module: str = "streaming.cli",
+        python: str = sys.executable,
     ):
         self.config = config
         self.log = config.parent / f"run-{time.monotonic_ns()}.log"
-        words = [sys.executable, "-m", module, "run", str(config), *arguments]
+        words = [python, "-m", module, "run", str(config), *arguments]
         kept = {k: v for k, v in os.environ.items() if k != "SEQUENCER_BOOTSTRAP_SERVERS"}
         with self.log.open("w") as output:
             self.process = subprocess.Popen(

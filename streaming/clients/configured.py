@@ -1,4 +1,4 @@
-"""What a producer of a pipeline needs to know, out of the service's configuration file."""
+"""What a producer needs to know of its pipeline, out of the configuration file; what it takes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sequencer.labels import LABEL_MAX
 from streaming.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from streaming.disciplines.channels.settings import ChannelPipeline
 
+KEEP_MAX = 1_000_000
 LABELS_COMPARED = 1_000
 NOTHING = "Nothing was connected."
 
@@ -49,6 +51,7 @@ def producer_of(
             "Write such records with a Kafka client of your own.",
         )
     more = {"label_header": header, "labels": labels or settings.all_rules().labels}
+    _require_sequence(more["labels"])
     _require_same(name, settings, more["labels"])
     topics = {"wanted": settings.wanted, "commands": settings.commands}
     return confluent(config), _input(name, settings, topic), {**more, **topics}
@@ -65,6 +68,34 @@ def _input(name: str, settings: ChannelPipeline, topic: str | None) -> str:
         NOTHING,
         "Give one of them as topic.",
     )
+
+
+def require_usable(labels: Any, keep: int, epoch: int | None) -> None:
+    """Raise ConfigError where a producer's own arguments cannot work."""
+    _require_sequence(labels)
+    if not 0 <= keep <= KEEP_MAX or (keep and not hasattr(labels, "position")):
+        raise ConfigError(
+            f"keep is {keep}: a producer keeps 0 to {KEEP_MAX:,} messages of a channel, and "
+            "finds them by labels that have positions.",
+            NOTHING,
+            "Write another number; as labels, LinearLabels, CyclicLabels or CustomLabels.",
+        )
+    if epoch is not None and not (type(epoch) is int and 0 <= epoch <= LABEL_MAX):
+        raise ConfigError(
+            f"epoch is {epoch!r}; the service rejects such messages (bad-epoch).",
+            NOTHING,
+            f"Write a whole number from 0 to {LABEL_MAX}.",
+        )
+
+
+def _require_sequence(labels: Any) -> None:
+    methods = not isinstance(labels, type) and callable(getattr(labels, "next", None))
+    if not (methods and hasattr(labels, "initial")):
+        raise ConfigError(
+            f"labels is {labels!r}, which is no sequence with an `initial` label and a `next` one.",
+            NOTHING,
+            "Write LinearLabels(), CyclicLabels(…), CustomLabels(…), or leave labels out.",
+        )
 
 
 def _require_same(name: str, settings: ChannelPipeline, labels: Any) -> None:

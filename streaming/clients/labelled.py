@@ -11,19 +11,18 @@ from pathlib import Path
 from typing import Any, Self
 
 from sequencer.channels.rules import WINDOW_MAX
-from sequencer.labels import LABEL_MAX, LinearLabels
+from sequencer.labels import LinearLabels
 from sequencer.proxy import LabelProxy
 from streaming.arrow.key_text import key_to_json
 from streaming.clients.asked import Listener
-from streaming.clients.configured import producer_of
+from streaming.clients.configured import producer_of, require_usable
 from streaming.clients.deliveries import Header, to_bytes
 from streaming.clients.keeping import Kept, Sent, number_ahead, numbers_of
 from streaming.clients.refusals import Alone, is_refusal
 from streaming.clients.sending import NOT_SENT, SECONDS_MAX, Sender
-from streaming.errors import ConfigError, SequencerError
+from streaming.errors import SequencerError
 
 CHANNELS_MAX = 1_000_000
-KEEP_MAX = 1_000_000
 AGAIN = (
     "They are missing there. When asked for, they are sent again, except what is refused for good.",
     "Go on sending. To begin a new epoch instead, make a new LabelledProducer.",
@@ -79,19 +78,7 @@ class LabelledProducer(Sender):
         label_header: str = "label",
     ) -> None:
         self._labels = labels or LinearLabels()
-        if not 0 <= keep <= KEEP_MAX or (keep and not hasattr(self._labels, "position")):
-            raise ConfigError(
-                f"keep is {keep}: a producer keeps 0 to {KEEP_MAX:,} messages of a channel, and "
-                "finds them by labels that have positions.",
-                "Nothing was connected.",
-                "Write another number; as labels, LinearLabels, CyclicLabels or CustomLabels.",
-            )
-        if epoch is not None and not (type(epoch) is int and 0 <= epoch <= LABEL_MAX):
-            raise ConfigError(
-                f"epoch is {epoch!r}; the service rejects such messages (bad-epoch).",
-                "Nothing was connected.",
-                f"Write a whole number from 0 to {LABEL_MAX}.",
-            )
+        require_usable(self._labels, keep, epoch)
         super().__init__(kafka, topic)
         self._label_header = label_header
         self.epoch = int(time.time() * 1000) if epoch is None else epoch

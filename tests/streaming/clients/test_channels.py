@@ -68,6 +68,7 @@ def test_a_producer_goes_by_the_configuration(broker, topic_prefix, tmp_path):
         ("trades", {"labels": LinearLabels(10, 2)}, "its label 1 is 12, the pipeline's 15"),
         ("open", {"labels": LinearLabels(0, 3)}, "its label 1 is 3, the pipeline's 5"),
         ("open", {"labels": CyclicLabels(5000, 0, 5)}, "cycle has 1,000 labels, the pipeline's never"),
+        ("open", {"labels": "linear"}, "labels is 'linear', which is no sequence"),
         ("trades", {"topic": "other"}, "reads t, not other"),
         ("many", {}, "writes the channel as key and the label into a header"),
         ("market", {}, "discipline 'group'"),

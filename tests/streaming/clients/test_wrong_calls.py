@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 from kafka import KafkaProducer
 
+from sequencer.labels import LinearLabels
 from streaming import GroupPublisher, LabelledProducer, MulticastSender, OrderedConsumer
 from streaming.clients import AsyncConsumer, AsyncSender
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
@@ -22,6 +23,8 @@ NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
         (lambda: LabelledProducer(NOBODY, "t", epoch=-1), "epoch is -1; the service rejects"),
         (lambda: LabelledProducer(NOBODY, "t", epoch=2**63), "Write a whole number from 0 to 9"),
         (lambda: LabelledProducer(NOBODY, "t", epoch=1.5), "epoch is 1.5"),
+        (lambda: LabelledProducer(NOBODY, "t", labels="linear"), "labels is 'linear', which is no"),
+        (lambda: LabelledProducer(NOBODY, "t", labels=LinearLabels), "labels is <class"),
         (lambda: OrderedConsumer({**NOBODY, "fetch.min": 1}, ["t"], group="g"), "fetch.min"),
         (lambda: OrderedConsumer(NOBODY, "t", group="g"), "a list of topics is meant"),
         (lambda: OrderedConsumer(NOBODY, [], group="g"), "There is no topic to read."),
