@@ -253,7 +253,7 @@ class Rules:
         lasted = now_ms - self.counted(since_ms)
         if self.caught_up_ms is None:
             return lasted
-        behind = np.minimum(lasted, max(now_ms - self.behind_ms, 0)) // BEHIND_TIMES
+        behind = np.minimum(lasted, max(now_ms - self.counted(self.behind_ms), 0)) // BEHIND_TIMES
         return np.maximum(lasted - max(now_ms - self.caught_up_ms, 0), behind)
 
     @property

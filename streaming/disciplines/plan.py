@@ -45,7 +45,8 @@ class Plan:
     their input record; ``progress``: the topic of progress marks, "" for none. ``taken``: topics
     of other pipelines, where subscribers' own topics must not have their names. ``decided``: the
     fields, in words of JSON, that batches decide by (see :meth:`decisions`). ``counts_pauses``:
-    whether it has waits, which no pause counts in (`Decisions.note_pause`). ``part_records_max``,
+    whether it has waits, in which neither pauses count nor the time until all is read
+    (`Decisions.note_pause`, `unread`). ``part_records_max``,
     ``part_bytes_max``: a transaction of the sink's takes about so much.
     ``renewals``: when all keys got a new incarnation, and the first batch after that, as the
     checkpoint was older than its output; decided by the driver (`streaming.service.histories`).

@@ -292,7 +292,7 @@ class Carrier:
             repeated=batch <= decisions.planned,
             decisions={
                 **standing,
-                **decisions.unread(batch),
+                **(decisions.unread(batch) if self.plan.counts_pauses else {}),
                 **schemas,
                 **decisions.findings(batch),
             },

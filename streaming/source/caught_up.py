@@ -42,11 +42,13 @@ class CaughtUp:
                 return start
             logs = {topic: replace(log, begins={}) for topic, log in logs_in(end).items()}
             return position(offsets_in(end), logs)
-        if until_ms is None and time.time() * 1000 - looked_ms > SLOW_MS:
-            until_ms = looked_ms
-        if until_ms is None:
+        if until_ms is not None:
+            known_ms = start.get(MARK, {}).get("behind_ms", looked_ms)
+            behind_ms = min(max(known_ms, self._began_ms), looked_ms)
+        elif time.time() * 1000 - looked_ms > SLOW_MS:
+            until_ms = behind_ms = looked_ms
+        else:
             return end
-        behind_ms = max(start.get(MARK, {}).get("behind_ms", looked_ms), self._began_ms)
         return {**end, MARK: {"caught_up_ms": until_ms, "behind_ms": behind_ms}}
 
     def _until_ms(self, read: Offsets, ends: Offsets, looked_ms: int) -> int | None:

@@ -66,7 +66,7 @@ class NaiveChannels(NaiveAsking, NaiveCommands):
 
     def over(self, now, since, length):
         waited = self.waited(now, since)
-        longest = min(waited, max(now - self.behind, 0))
+        longest = min(waited, max(self.waited(now, self.behind), 0))
         return waited - max(now - self.caught_up, 0) >= length or longest >= 4 * length
 
     def measure(self, key, since, now):

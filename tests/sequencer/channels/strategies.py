@@ -85,7 +85,10 @@ def setups(draw):
 
 
 @st.composite
-def stories(draw, keys=(b"", b"a", b"b", b"c\xff"), pauses=tuple(range(21))):
+def stories(
+    draw, keys=(b"", b"a", b"b", b"c\xff"), pauses=tuple(range(21)), rows_max=60, cuts=(0, 5)
+):
+    """Rules, a model, records, and their batches; ``cuts``: the fewest and most between them."""
     labels, rules, model = draw(setups())
     positions = st.one_of(st.integers(0, 6), st.integers(0, 30))
     # Half of the stories are calm: no epochs and no FIN, so that the vectorised way decides.
@@ -100,10 +103,10 @@ def stories(draw, keys=(b"", b"a", b"b", b"c\xff"), pauses=tuple(range(21))):
     )
     rows = [
         (row, key, str(labels.at(p)).encode() if isinstance(p, int) else p, epoch, fin)
-        for row, (key, p, epoch, fin) in enumerate(draw(st.lists(record, max_size=60)))
+        for row, (key, p, epoch, fin) in enumerate(draw(st.lists(record, max_size=rows_max)))
     ]
-    cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=5)))
-    bounds = [0, *cuts, len(rows)]
+    places = st.integers(0, len(rows))
+    bounds = [0, *sorted(draw(st.lists(places, min_size=cuts[0], max_size=cuts[1]))), len(rows)]
     times = draw(st.lists(st.sampled_from(pauses), min_size=len(bounds), max_size=len(bounds)))
     return rules, model, rows, bounds, times
 

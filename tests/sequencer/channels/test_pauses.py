@@ -17,6 +17,7 @@ from tests.sequencer.channels.histories import Runner, batches, follow
 from tests.sequencer.channels.strategies import adapting, stories
 
 BY = [Quantile(0.5, 0, 60), Quantile(0.9, 5, 60)]
+NEVER = st.just(False)
 LENGTHS = st.sampled_from([0, 0, 1, 9, 100, 20_000])
 
 
@@ -45,12 +46,15 @@ def unread(data, batches, runner, model):
         yield now, before, records
 
 
-def paused(data, story, runner, model):
-    """A story's batches, some behind a pause, which the rules and the model know."""
+def paused(data, story, runner, model, *, once=NEVER):
+    """A story's batches, some behind a pause, which the rules and the model know.
+
+    But for one between two runs with --once, which counts.
+    """
     before, later, pauses = 0, 0, []
     for now, records in batches(story):
         length = data.draw(LENGTHS) if before else 0
-        if length:
+        if length and not data.draw(once):
             pauses.append((before, length))
             runner.rules = behind(runner.rules, *pauses)
             model.pauses = pauses
@@ -60,11 +64,12 @@ def paused(data, story, runner, model):
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(stories(), st.data())
+@given(st.one_of(stories(), stories(keys=(b"a",), rows_max=4, cuts=(8, 12))), st.data())
 def test_pauses_agree_with_the_naive_model(story, data):
     rules, model, *_ = story
     runner = Runner(rules)
-    for _, now, records in unread(data, paused(data, story, runner, model), runner, model):
+    every = paused(data, story, runner, model, once=st.booleans())
+    for _, now, records in unread(data, every, runner, model):
         due_ms = runner.state.due_ms(runner.rules)
         before = runner.state
         if due_ms is None or due_ms > now:
@@ -151,6 +156,17 @@ def test_nor_than_four_times_since_reading_fell_behind():
     for now in (90_000, 101_999, 102_000):
         runner.batch(now, [(now, b"b", b"0", None, False)])
         assert [gap[0] for gap in runner.gaps] == [b"a"] * (now == 102_000)
+
+
+def test_nor_does_a_stop_count_there():
+    """It began while reading was behind; what lasted long before was the time between two runs."""
+    runner = Runner(Rules(LinearLabels(), gap=Skip(3_000)))
+    runner.batch(100, [(0, b"a", b"1", None, False)])
+    unread = {"caught_up_ms": 0, "behind_ms": 90_000}
+    runner.rules = replace(runner.rules, **unread, pauses=((91_000, 500_000),))
+    for now in (591_000, 601_999, 602_000):
+        runner.batch(now, [])
+        assert bool(runner.gaps) == (now == 602_000)
 
 
 def test_requests_wait_as_long():

@@ -293,6 +293,18 @@ def test_what_a_batch_took_longer_than_others_is_a_pause(monkeypatch, once, ran_
     assert found == [[each for each in every[:batch] if each[1]] for batch in range(4)]
 
 
+@pytest.mark.parametrize(("discipline", "waits"), [("channel", True), ("label", False)])
+def test_what_is_unread_keeps_no_idle_channel_where_no_stop_does(discipline, waits):
+    """A pipeline that reads its labels has forgotten the channel by then, and expects label 0."""
+    mine = carrier(discipline=discipline)
+    plan = b'v1\n{"batchTimestampMs":9}\n{"in":{"0":7},"#":{"caught_up_ms":3,"behind_ms":4}}'
+    mine.checkpoint.logged = lambda _batch: plan
+    mine.begin("q")
+    decisions = mine._context(0).decisions
+    assert {"caught_up_ms": 3, "behind_ms": 4}.items() <= decisions.items() or not waits
+    assert waits or not {"caught_up_ms", "behind_ms"} & {*decisions}
+
+
 def failing(*_arguments):
     raise InputChanged("Other records.")
 

@@ -94,6 +94,11 @@ def test_a_query_is_behind_since_it_last_had_read_all():
         assert began * 1000 - 1 <= start["#"]["behind_ms"] <= looked * 1000 + 1
 
 
+def test_a_clock_that_was_ahead_counts_for_no_longer():
+    start = CaughtUp().noted(at(0), at(1), at(2), 5_000)
+    assert CaughtUp().noted(start, at(2), at(3), 7)["#"]["behind_ms"] == 7_000
+
+
 def test_a_log_that_stays_shorter_is_shorter():
     """It was cut back to what was read: what it had will not come."""
     mine = CaughtUp()
@@ -128,8 +133,10 @@ def test_what_comes_between_a_slow_look_and_its_batch_may_be_unread(monkeypatch)
     looked = time.time() - SLOW_MS / 1000 - 1
     mine = CaughtUp()
     end = mine.noted({}, at(5), at(5), looked)
-    assert said(end) == round(looked * 1000)
+    assert said(end) == end["#"]["behind_ms"] == round(looked * 1000)
     assert said(mine.noted(end, end, at(5), looked)) is None, "it is not kept for the next one"
+    behind = {**end, "#": {"caught_up_ms": 1, "behind_ms": 1}}
+    assert mine.noted(behind, at(6), at(6), looked)["#"]["behind_ms"] == round(looked * 1000)
     assert said(mine.noted({}, at(6), at(6), time.time())) is None
 
 
