@@ -1,6 +1,7 @@
 """A producer that is asked for what is missing, against a real broker; the test asks."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -172,7 +173,10 @@ def test_what_was_refused_with_others_is_sent_again_without_them(broker, topic_p
         assert way.said() == [fields]
 
 
-@pytest.mark.parametrize("how", [{"keep": -1}, {"keep": 10**7}, {"keep": 1, "labels": object()}])
+WALKED = SimpleNamespace(initial=0, next=lambda label: label + 1)
+
+
+@pytest.mark.parametrize("how", [{"keep": -1}, {"keep": 10**7}, {"keep": 1, "labels": WALKED}])
 def test_a_wrong_keep_is_a_sentence(how):
     with pytest.raises(ConfigError, match="keep is"):
         LabelledProducer({"bootstrap.servers": "127.0.0.1:1"}, "t", **how)
