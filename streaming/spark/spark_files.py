@@ -79,10 +79,11 @@ class SparkFiles:
         """Remove what a power cut left torn, if nothing depends on it; return the files' names.
 
         Only the last entry of each log can be torn, as the others were synced. Without syncing more
-        of them can be. A plan is removed if its predecessor is not done any more, and the state if
-        no batch is. If the cause is not a power cut, the progress in Kafka shows it
-        (`streaming.service.histories`). A snapshot of the state can be torn until a batch behind it
-        is done: the one before it, and all changes since, are there.
+        of them can be. A plan is removed if its predecessor is not done any more. A batch is not
+        done any more if its plan is torn; if none is done, the state is removed. If the cause is
+        not a power cut, the progress in Kafka shows it (`streaming.service.histories`). A snapshot
+        of the state can be torn until a batch behind it is done: the one before it, and all changes
+        since, are there.
         """
         torn = []
         for log in ("commits", "offsets"):
@@ -94,6 +95,8 @@ class SparkFiles:
                 self._remove_logged(name)
                 torn.append(name)
         if any(name.startswith("offsets/") for name in torn):
+            while (done := self.done()) > self.planned():
+                self._remove_logged(f"commits/{done}")
             self.forget_later_state()
         if self.done() < 0:
             self._remove("state")

@@ -171,6 +171,8 @@ class Storage:
                 del log[max(log)]
                 found.append(name)
         if "offsets" in found:
+            while self.done() > self.planned():
+                del self.commits[self.done()]
             self.forget_later_state()
         return found
 

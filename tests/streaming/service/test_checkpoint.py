@@ -221,6 +221,26 @@ def test_a_plan_behind_a_batch_that_is_not_done_any_more_is_removed(tmp_path, do
     assert (checkpoint.done(), checkpoint.planned()) == (done, lost)
 
 
+@pytest.mark.parametrize("done", [0, 3])
+def test_a_batch_whose_plan_is_torn_is_not_done_any_more(tmp_path, done):
+    """Spark would run the one before it again, or pass over what is planned anew (seed 1900071).
+
+    If it was written, its progress in Kafka shows it.
+    """
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    identity = Identity("channel", 16, 2, ["in"], LINEAR)
+    checkpoint.pin(identity)
+    for name in [f"{log}/{n}" for log in ("offsets", "commits") for n in range(done + 1)]:
+        (tmp_path / "p" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "p" / name).write_text("v1\n{}")
+    (tmp_path / "p" / "metadata").write_text('{"id": "a query"}')
+    (tmp_path / "p" / "decisions.json").write_text("{}")
+    (tmp_path / "p" / "offsets" / str(done)).write_text("")
+    assert checkpoint.pin(identity) == identity
+    assert checkpoint.mend() == [f"offsets/{done}"]
+    assert checkpoint.done() == checkpoint.planned() == done - 1
+
+
 def test_a_first_batch_that_a_power_cut_left_without_its_query_runs_in_another(tmp_path):
     """Nothing of it was written: before that the disk has the query's name, with or without sync."""
     checkpoint = Checkpoint(str(tmp_path), "p")
