@@ -1,4 +1,4 @@
-"""What a producer needs to know of its pipeline, out of the configuration file; what it takes."""
+"""What a producer takes from the service's configuration file; a check of its own arguments."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def require_usable(labels: Any, keep: int, epoch: int | None) -> None:
 
 
 def _require_sequence(labels: Any) -> None:
-    methods = not isinstance(labels, type) and callable(getattr(labels, "next", None))
-    if not (methods and hasattr(labels, "initial")):
+    is_made = not isinstance(labels, type)  # a class has both, too
+    if not (is_made and hasattr(labels, "initial") and callable(getattr(labels, "next", None))):
         raise ConfigError(
             f"labels is {labels!r}, which is no sequence with an `initial` label and a `next` one.",
             NOTHING,

@@ -46,8 +46,8 @@ class Plan:
     of other pipelines, where subscribers' own topics must not have their names. ``decided``: the
     fields, in words of JSON, that batches decide by (see :meth:`decisions`). ``counts_pauses``:
     whether it has waits, in which neither pauses count nor the time until all is read
-    (`Decisions.note_pause`, `unread`). ``part_records_max``,
-    ``part_bytes_max``: a transaction of the sink's takes about so much.
+    (`Decisions.note_pause`, `Decisions.unread`). ``part_records_max``, ``part_bytes_max``: a
+    transaction of the sink's takes about so much.
     ``renewals``: when all keys got a new incarnation, and the first batch after that, as the
     checkpoint was older than its output; decided by the driver (`streaming.service.histories`).
     ``batches_before``: how many there were before the state was moved, which these count, too.

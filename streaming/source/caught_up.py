@@ -17,8 +17,8 @@ class CaughtUp:
     """Compares what one reader's batches read with the ends that it saw.
 
     The ends of one look are kept until all of that is read, then those of the last look: so the
-    time moves in steps. ``goes_on``: whether a query before it read all the time until it began;
-    else it was not behind then (``--once``, some time ago).
+    time moves in steps. ``goes_on``: whether reading that was behind when an earlier query ended
+    counts as behind since then; with ``--once`` it counts from this query's beginning.
     """
 
     def __init__(self, *, goes_on: bool = True) -> None:

@@ -92,12 +92,11 @@ class SparkFiles:
                 is_left = log == "offsets" and last > self.done() + 1
                 if not is_left and _is_whole(self._files.read(name)):
                     break
+                if log == "offsets":  # first: if this start ends here, the next finds the plan
+                    self._remove_logged(f"commits/{last}")
+                    self.forget_later_state()
                 self._remove_logged(name)
                 torn.append(name)
-        if any(name.startswith("offsets/") for name in torn):
-            while (done := self.done()) > self.planned():
-                self._remove_logged(f"commits/{done}")
-            self.forget_later_state()
         if self.done() < 0:
             self._remove("state")
             is_there = self._files.kind(METADATA) == fs.FileType.File
@@ -210,10 +209,8 @@ def batch_ms(logged: bytes) -> int:
 
 def unread(logged: bytes) -> dict[str, int]:
     """Return the times that a batch has if it leaves records unread; of two sources the earlier."""
-    found: dict[str, int] = {}
-    for name, time_ms in UNREAD.findall(logged):
-        found[name.decode()] = min(int(time_ms), found.get(name.decode(), int(time_ms)))
-    return found
+    times = [(name.decode(), int(time_ms)) for name, time_ms in UNREAD.findall(logged)]
+    return {name: min(time_ms for each, time_ms in times if each == name) for name, _ in times}
 
 
 def _is_whole(entry: bytes) -> bool:

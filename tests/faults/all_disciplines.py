@@ -12,9 +12,16 @@ from streaming import MulticastSender, OrderedConsumer
 from streaming.clients.barriers import BARRIER
 from streaming.demo.stage import CAUSE
 from tests.faults import channels, groups, multicasts
-from tests.faults.kills import Reactor
+from tests.faults.kills import Reactor, wait_at_random
 from tests.kafka_helpers import produce, read_all
-from tests.service_helpers import called_json, channel_topics, status, verify, write_config
+from tests.service_helpers import (
+    Service,
+    called_json,
+    channel_topics,
+    status,
+    verify,
+    write_config,
+)
 
 SEED = 1
 PER_KEY, PUBLISHED, MULTICAST = 30, 100, 40
@@ -168,6 +175,16 @@ class Everything:
             assert len(ends) == multicasts.PARTITIONS
             assert before.isdisjoint(seen[count:])
             assert b"news %d" % turn in seen[:count]
+
+
+def through_ends(every, ends, rng):
+    """The service starts, and ends in each of these ways; before each start there is new input."""
+    for end in ends:
+        every.turn()
+        with Service(every.config) as service:
+            wait_at_random(service, rng, seconds=2)
+            end(service)
+    every.turn()
 
 
 def place_of(record):

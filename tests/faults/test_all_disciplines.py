@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tests.faults.all_disciplines import LONG, SEED, SHORT, Everything, answered
+from tests.faults.all_disciplines import LONG, SEED, SHORT, Everything, answered, through_ends
 from tests.faults.kills import delivered, kill_driver, kill_workers, stop_quietly, wait_at_random
 from tests.service_helpers import Service, run_once
 
@@ -24,12 +24,7 @@ def test_a_service_goes_on_after_every_end(broker, tmp_path):
             every.turn()
             assert stop_quietly(service, times=3) == 0, service.said()
             assert "Trying again" not in service.said()
-        for end in (kill_driver, Service.kill):
-            every.turn()
-            with Service(config) as service:
-                wait_at_random(service, rng, seconds=2)
-                end(service)
-        every.turn()
+        through_ends(every, (kill_driver, Service.kill), rng)
     run_once(config)
     every.judge()
 

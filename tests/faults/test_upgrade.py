@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.all_disciplines import LONG, Everything, answered
+from tests.faults.all_disciplines import LONG, Everything, answered, through_ends
 from tests.faults.kills import delivered, stop_quietly, wait_at_random
 from tests.service_helpers import Service, run_once
 
@@ -43,11 +43,6 @@ def test_every_order_with_all_features(broker, tmp_path, released, end):
             every.turn()
             wait_at_random(service, rng, seconds=3)
             end(service)
-        for newer in (stop_quietly, Service.kill):
-            every.turn()
-            with Service(config) as service:
-                wait_at_random(service, rng, seconds=3)
-                newer(service)
-        every.turn()
+        through_ends(every, (stop_quietly, Service.kill), rng)
     run_once(config)
     every.judge()

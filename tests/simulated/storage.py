@@ -168,12 +168,11 @@ class Storage:
                 is_left = name == "offsets" and max(log) > self.done() + 1
                 if log[max(log)] != TORN and not is_left:
                     break
+                if name == "offsets":
+                    self.commits.pop(max(log), None)
+                    self.forget_later_state()
                 del log[max(log)]
                 found.append(name)
-        if "offsets" in found:
-            while self.done() > self.planned():
-                del self.commits[self.done()]
-            self.forget_later_state()
         return found
 
     def sync_logs(self):

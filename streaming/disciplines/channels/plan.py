@@ -79,9 +79,14 @@ class ChannelPlan(Plan):
         """Return this plan with a batch's decisions (see `Plan.under`)."""
         values = {**self.decisions(), **decisions}
         pauses = tuple((at_ms, length) for at_ms, length in values.get("pauses", ()))
-        unread = (values.get("caught_up_ms"), values.get("behind_ms", 0))
-        rules = replace(self.rules, pauses=pauses, caught_up_ms=unread[0], behind_ms=unread[1])
-        own = _under(replace(rules, others=()), values)
+        rules = replace(
+            self.rules,
+            pauses=pauses,
+            caught_up_ms=values.get("caught_up_ms"),
+            behind_ms=values.get("behind_ms", 0),
+            others=(),
+        )
+        own = _under(rules, values)
         others = tuple((glob, _under(own, decided)) for glob, decided in values["rules"])
         return replace(Plan.under(self, decisions), rules=replace(own, others=others))
 

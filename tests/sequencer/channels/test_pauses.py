@@ -49,7 +49,7 @@ def unread(data, batches, runner, model):
 def paused(data, story, runner, model, *, once=NEVER):
     """A story's batches, some behind a pause, which the rules and the model know.
 
-    But for one between two runs with --once, which counts.
+    ``once``: whether one lies between two runs with --once: it counts, so neither knows of it.
     """
     before, later, pauses = 0, 0, []
     for now, records in batches(story):

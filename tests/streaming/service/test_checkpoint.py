@@ -222,10 +222,12 @@ def test_a_plan_behind_a_batch_that_is_not_done_any_more_is_removed(tmp_path, do
 
 
 @pytest.mark.parametrize("done", [0, 3])
-def test_a_batch_whose_plan_is_torn_is_not_done_any_more(tmp_path, done):
+@pytest.mark.parametrize("removed", [None, 0, 1])
+def test_a_batch_whose_plan_is_torn_is_not_done_any_more(tmp_path, monkeypatch, done, removed):
     """Spark would run the one before it again, or pass over what is planned anew (seed 1900071).
 
-    If it was written, its progress in Kafka shows it.
+    If it was written, its progress in Kafka shows it. ``removed``: how many files a start removes
+    before it is killed; the next one goes on.
     """
     checkpoint = Checkpoint(str(tmp_path), "p")
     identity = Identity("channel", 16, 2, ["in"], LINEAR)
@@ -236,6 +238,12 @@ def test_a_batch_whose_plan_is_torn_is_not_done_any_more(tmp_path, done):
     (tmp_path / "p" / "metadata").write_text('{"id": "a query"}')
     (tmp_path / "p" / "decisions.json").write_text("{}")
     (tmp_path / "p" / "offsets" / str(done)).write_text("")
+    if removed is not None:
+        remove, left = checkpoint._remove_logged, iter(range(removed))
+        monkeypatch.setattr(checkpoint, "_remove_logged", lambda name: (next(left), remove(name)))
+        with pytest.raises(StopIteration):
+            checkpoint.mend()
+        checkpoint = Checkpoint(str(tmp_path), "p")
     assert checkpoint.pin(identity) == identity
     assert checkpoint.mend() == [f"offsets/{done}"]
     assert checkpoint.done() == checkpoint.planned() == done - 1
