@@ -332,24 +332,3 @@ def test_a_service_that_stops_is_said_to_have_stopped_until_it_is_back(shop, pag
     page.get_by_text(re.compile(r"It said last, at \S+Z: Stopped in order\.")).first.wait_for()
     shop.service = WarmService(shop.config)
     state.filter(has_text="runs").wait_for()
-
-
-def test_what_a_stranger_may_not_do(broker, topic_prefix, tmp_path):
-    topics = channel_topics(topic_prefix)
-    create_topics(broker.bootstrap, dict.fromkeys(topics.values(), 1))
-    config = write_config(tmp_path, broker.bootstrap, {"p": {"discipline": "channel", **topics}})
-    with serving(config, Access(TOKEN, is_open=False)) as port:
-        assert Asking(port)("/")[0] == 303, "reading needs a login here"
-    with serving(config, Access()) as port:
-        ask = Asking(port)
-        assert ask("/", Host="evil.example")[0] == 421
-        assert ask("/", Host="127.0.0.1:1")[0] == 200
-        assert ask("/p/other/blocked")[0] == 404
-        assert ask("/p/p/groups")[0] == 404
-        assert ask("/p/p/record/Ly4u")[0] == 404
-        assert ask("/p/p/record/%FF%FF")[0] == 404
-        assert ask("/p/p/records?topic=__consumer_offsets")[0] == 404
-        assert ask("/static/../app.py")[0] == 404
-        assert ask("/login", {"token": "x" * 70_000})[0] == 413
-        assert ask("/p/p/blocked")[0] == 200, "it has never run"
-        assert "Nothing was sent" not in ask("/p/p/events")[1]
