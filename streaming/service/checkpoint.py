@@ -32,7 +32,7 @@ from streaming.service.behind import Behind
 from streaming.service.holder import Holder, is_locked, lock
 from streaming.service.last_said import LastSaid
 from streaming.source.positions import offsets_in
-from streaming.spark.spark_files import SparkFiles
+from streaming.spark.spark_files import RESTORE, SparkFiles
 from streaming.storage.files import local_path
 
 IDENTITY = "identity.json"
@@ -167,18 +167,18 @@ class Checkpoint(SparkFiles):
         planned, done = self._last("offsets"), self._last("commits")
         if max(planned, done) < 0:
             return
-        begin = [f"offsets/{max(done, 0)}"] if planned > max(done, 0) else []
+        last = max(min(planned, done + 1), done)
+        begin = [f"offsets/{last - 1}"] if last > 0 else []
         query = [QUERY] if done >= 0 or not self.lockable else []  # else a power cut may take it
         decided = [DECISIONS] if done >= 0 else []  # the first batch writes them
-        for name in (IDENTITY, *query, f"offsets/{max(planned, done)}", *begin, *decided):
+        for name in (IDENTITY, *query, f"offsets/{last}", *begin, *decided):
             if self._files.kind(name) != fs.FileType.File:
                 raise self._damaged(name, "is missing, though batches are logged")
         for name in query:
             self._read(name)
 
     def _damaged(self, name: str, how: str) -> SequencerError:
-        remedy = "Restore it from a backup of the checkpoint."
-        return SequencerError(f"{self.location}/{name} {how}.", "Nothing was changed.", remedy)
+        return SequencerError(f"{self.location}/{name} {how}.", "Nothing was changed.", RESTORE)
 
     def mark_moved(self, to: str, shards: int) -> None:
         """Close this checkpoint: no service starts on it any more; see :meth:`require_here`."""

@@ -202,6 +202,8 @@ class Decisions:
         if batch <= self.planned:
             return
         before = max(self._before_ms(batch), self.peak_ms)
+        # A batch that is planned anew (`SparkFiles.mend`) has one pause before it, not two.
+        self.pauses = [pause for pause in self.pauses if pause[0] < before]
         length = max(self.time_ms(batch), self.peak_ms) - before - ran_ms
         least_ms, self._is_running = (least_ms if self._is_running else AWAY_MS), True
         if before and length >= least_ms:

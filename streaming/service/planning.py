@@ -54,7 +54,7 @@ def pinned(
     may be late, would have its state go on with other shards.
     """
     is_unused = checkpoint.is_locked and checkpoint.has_only(IDENTITY, *OF_A_START)
-    if is_unused and checkpoint.identity() not in (None, wanted):
+    if is_unused and not _is_identity(checkpoint, wanted):
         checkpoint.write_identity(wanted)
     if not checkpoint.lockable and checkpoint.identity() is None:
         checkpoint.require_here()
@@ -72,6 +72,16 @@ def pinned(
                     LET_IN,
                 ) from error
     return checkpoint.pin(wanted, wishes)
+
+
+def _is_identity(checkpoint: Checkpoint, wanted: Identity) -> bool:
+    """Whether it has this one; not where a power cut tore it, or another version wrote it."""
+    try:
+        return checkpoint.identity() == wanted
+    except StorageUnavailable:
+        raise
+    except SequencerError:
+        return False
 
 
 def require_understood(session: SparkSession, config: Config, names: Iterable[str]) -> None:

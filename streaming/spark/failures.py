@@ -40,7 +40,7 @@ RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")
 REPEATED = "The batch was not finished, and will be repeated."
 RESTORE = (
     "See that the checkpoint's storage answers, and restore what is damaged from a backup of the "
-    "checkpoint."
+    "checkpoint. Without one, start with a new checkpoint folder (docs/backup.md)."
 )
 LACKING = {
     "No space left on device": (

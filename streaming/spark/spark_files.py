@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pyarrow import fs
 
+from streaming.errors import SequencerError
 from streaming.spark import snapshots
 from streaming.spark.snapshots import state_version
 from streaming.storage.files import Files, local_path
@@ -20,6 +21,10 @@ from streaming.storage.syncing import METADATA, Syncing
 
 LOG_FORMAT = {"spark.sql.streaming.offsetLog.formatVersion": "1"}
 """The setting for the format of Spark's offset log: the one that is read here."""
+RESTORE = (
+    "Restore it from a backup of the checkpoint, or start with a new checkpoint folder "
+    "(docs/backup.md)."
+)
 UNREAD = re.compile(rb'"(caught_up_ms|behind_ms)": ?(\d+)')
 """In a source's position (`streaming.source.positions`)."""
 
@@ -71,40 +76,43 @@ class SparkFiles:
 
     def newest_ms(self) -> int:
         """Return the largest time of the batches that Spark's log still has, 0 if it has none."""
-        names = [name for name, _ in self._files.names("offsets")]
-        numbers = [last for name in names if (last := name.rpartition("/")[2]).isdigit()]
-        return max((batch_ms(self.logged(int(number))) for number in numbers), default=0)
+        return max((batch_ms(self.logged(batch)) for batch in self._batches("offsets")), default=0)
 
     def mend(self) -> list[str]:
         """Remove what a power cut left torn, if nothing depends on it; return the files' names.
 
         Only the last entry of each log can be torn, as the others were synced. Without syncing more
-        of them can be. A plan is removed if its predecessor is not done any more. A batch is not
-        done any more if its plan is torn; if none is done, the state is removed. If the cause is
+        of them can be (`torn_entries`). If none is done then, the state is removed. If the cause is
         not a power cut, the progress in Kafka shows it (`streaming.service.histories`). A snapshot
         of the state can be torn until a batch behind it is done: the one before it, and all changes
-        since, are there.
+        since, are there. SequencerError where nothing is left of the log to go on from.
         """
-        torn = []
-        for log in ("commits", "offsets"):
-            while (last := self._last(log)) >= 0:
-                name = f"{log}/{last}"
-                is_left = log == "offsets" and last > self.done() + 1
-                if not is_left and _is_whole(self._files.read(name)):
-                    break
-                if log == "offsets":  # first: if this start ends here, the next finds the plan
-                    self._remove_logged(f"commits/{last}")
-                    self.forget_later_state()
-                self._remove_logged(name)
-                torn.append(name)
+        planned = self._batches("offsets")
+        torn = torn_entries(planned, self._batches("commits"), self._has_whole)
+        whole = [batch for batch in planned if ("offsets", batch) not in torn]
+        if torn and 0 not in planned and len(whole) < 2:  # Spark begins behind the last but one
+            raise SequencerError(
+                f"{self.location}/offsets and commits have no two batches left that are whole.",
+                "Nothing was changed.",
+                RESTORE,
+            )
+        for log, batch in torn:
+            if log == "offsets":  # first: if this start ends here, the next finds the plan
+                self._remove_logged(f"commits/{batch}")
+                self.forget_later_state()
+            self._remove_logged(f"{log}/{batch}")
+        names = [f"{log}/{batch}" for log, batch in torn]
         if self.done() < 0:
             self._remove("state")
             is_there = self._files.kind(METADATA) == fs.FileType.File
             if is_there and not _is_json(self._files.read(METADATA)):
                 self._remove_logged(METADATA)
             if not is_there and self.planned() >= 0:  # it runs in a query of another name
-                torn.append(METADATA)
-        return torn + self._remove_torn_snapshots()
+                names.append(METADATA)
+        return names + self._remove_torn_snapshots()
+
+    def _has_whole(self, log: str, batch: int) -> bool:
+        return _is_whole(self._files.read(f"{log}/{batch}"))
 
     def _remove_torn_snapshots(self) -> list[str]:
         if not self._files.local or self._looked_at_snapshots:
@@ -129,8 +137,8 @@ class SparkFiles:
 
     def forget_planned(self) -> None:
         """Remove the batch in doubt from the log, and its state: another one takes its number."""
+        self.forget_later_state()  # first: while the batch is planned, its state is its own
         self._remove_logged(f"offsets/{self.batch_in_doubt()}")
-        self.forget_later_state()
 
     def sync_logs(self) -> None:
         """Sync Spark's logs to disk before the batch that they plan runs.
@@ -197,8 +205,34 @@ class SparkFiles:
         }  # ticks are numbers
 
     def _last(self, log: str) -> int:
+        return max(self._batches(log), default=-1)
+
+    def _batches(self, log: str) -> list[int]:
+        """Return the batches that a log has an entry of, in their order."""
         names = (name.rpartition("/")[2] for name, _ in self._files.names(log))
-        return max((int(name) for name in names if name.isdigit()), default=-1)
+        return sorted(int(name) for name in names if name.isdigit())
+
+
+def torn_entries(
+    planned: Iterable[int], done: Iterable[int], is_whole: Callable[[str, int], bool]
+) -> list[tuple[str, int]]:
+    """Return what is torn in Spark's logs, or rests on what is: (log, batch), the last one first.
+
+    A plan goes if the batch before it is not done any more. It also goes if it is torn, or the one
+    before it is, which Spark reads, too; then its batch is not done any more either. ``is_whole``
+    says it of a log's entry.
+    """
+    plans, ends, torn = sorted(planned), sorted(done), []
+    while plans or ends:
+        if ends and not is_whole("commits", ends[-1]):
+            torn.append(("commits", ends.pop()))
+            continue
+        is_left = bool(plans) and plans[-1] > max(ends, default=-1) + 1
+        if not is_left and all(is_whole("offsets", batch) for batch in plans[-2:]):
+            break
+        torn.append(("offsets", plans.pop()))
+        ends = [batch for batch in ends if batch != torn[-1][1]]
+    return torn
 
 
 def batch_ms(logged: bytes) -> int:

@@ -67,7 +67,7 @@ def put_back(history, rng):
     def act(tries=WAITS_MAX):
         storage = history.storage
         done = storage.done()
-        is_torn = TORN in (storage.offsets.get(done), storage.commits.get(done))
+        is_torn = TORN in [*storage.offsets.values(), *storage.commits.values()]
         if done < 0 or is_torn or not storage.is_begun:
             if tries and not history.healed:
                 history.world.at(WAITING_SECONDS, partial(act, tries - 1))

@@ -232,7 +232,8 @@ class History:
             begin, planned = self.position(topic, partition)
             if topic not in self.pipeline.plan.reads or planned is None:
                 continue
-            was = logs_in(self._whole(self.storage.planned())).get(topic, Was())
+            _, last = self.storage.left()
+            was = logs_in(self._end(last)).get(topic, Was())
             is_other = was.id not in ("", id_text(self.kafka.ids[topic]))
             is_cut = log.epoch_end(was.epochs.get(str(partition), log.leader_epoch)) < planned
             if log.first > begin or is_other or is_cut:
@@ -248,21 +249,16 @@ class History:
 
     def position(self, topic, partition):
         """Where reading a partition goes on after what is done, after what is planned (or None)."""
-        done, planned = self.storage.done(), self.storage.planned()
-        if self.storage.commits.get(done) == TORN:
-            done -= 1
-        ends = [self._whole(batch) for batch in (done, planned)]
+        ends = [self._end(batch) for batch in self.storage.left()]
         begin, end = (
             None if each is None else offsets_in(each).get(topic, {}).get(str(partition), 0)
             for each in ends
         )
         return begin or 0, end
 
-    def _whole(self, batch):
-        """Where a batch ends, or the one before it where its entry is torn; None for none."""
+    def _end(self, batch):
+        """Where a batch ends; None for none."""
         entry = self.storage.offsets.get(batch)
-        if entry == TORN:
-            entry = self.storage.offsets.get(batch - 1)
         return None if entry is None else entry[0]
 
     def read(self):

@@ -15,6 +15,7 @@ from pathlib import Path
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels import shard_files
 from streaming.errors import JobFailed, SequencerError, StorageUnavailable
+from streaming.spark.spark_files import torn_entries
 from tests.simulated.disk import LOST_SHARE, Disk
 from tests.simulated.world import current, wait
 
@@ -150,8 +151,8 @@ class Storage:
 
     def forget_planned(self):
         """Another batch takes the number of the one in doubt."""
-        self.offsets.pop(self.batch_in_doubt(), None)  # another copy may have done so
         self.forget_later_state()
+        self.offsets.pop(self.batch_in_doubt(), None)  # another copy may have done so
 
     def forget_later_state(self):
         """Remove the state behind the last batch that is done."""
@@ -160,20 +161,37 @@ class Storage:
                 del self.state[place]
 
     def mend(self):
-        """Remove the last entries of the logs where they are torn, and plans behind them."""
-        found = []
-        for name in ("named", "commits", "offsets"):
-            log = getattr(self, name)
-            while log:
-                is_left = name == "offsets" and max(log) > self.done() + 1
-                if log[max(log)] != TORN and not is_left:
-                    break
-                if name == "offsets":
-                    self.commits.pop(max(log), None)
-                    self.forget_later_state()
-                del log[max(log)]
-                found.append(name)
-        return found
+        """Remove what is torn, and what rests on it, as `SparkFiles` does."""
+        torn = self._torn()
+        is_short = len(self.offsets) - sum(log == "offsets" for log, _ in torn) < 2
+        if torn and 0 not in self.offsets and is_short:
+            raise JobFailed("no two batches are left that are whole")
+        for log, batch in torn:
+            if log == "offsets":
+                self.commits.pop(batch, None)
+                self.forget_later_state()
+            del getattr(self, log)[batch]
+        names = [log for log, _ in torn]
+        if self.named.get(0) == TORN:
+            self.named.clear()
+            names.append("named")
+        return names
+
+    def _torn(self):
+        return torn_entries(
+            self.offsets, self.commits, lambda log, batch: getattr(self, log)[batch] != TORN
+        )
+
+    def left(self):
+        """The last batch that is done, and the last one planned, when what is torn is removed."""
+        logs = [(log, batch) for log in ("commits", "offsets") for batch in getattr(self, log)]
+        torn = self._torn()
+        gone = {*torn, *(("commits", batch) for log, batch in torn if log == "offsets")}
+        left = [each for each in logs if each not in gone]
+        return (
+            max((batch for each, batch in left if each == log), default=-1)
+            for log in ("commits", "offsets")
+        )
 
     def sync_logs(self):
         """Have the disk write the logs."""
@@ -236,9 +254,9 @@ class Storage:
         planned, done = self.planned(), self.done()
         if max(planned, done) < 0:
             return
-        begin = [max(done, 0)] if planned > max(done, 0) else []
-        for batch in (max(planned, done), *begin):
-            if batch not in self.offsets:
+        last = max(min(planned, done + 1), done)
+        for batch in (last, last - 1):
+            if batch >= 0 and batch not in self.offsets:
                 raise JobFailed(f"offsets/{batch} is missing")
         if done >= 0 and self.kept == "{}":
             raise SequencerError("decisions.json is missing, though batches are logged")
@@ -247,9 +265,11 @@ class Storage:
 
     def read_last(self, batch):
         """Read the last entries of the logs, as Spark does."""
-        for name, log in (("offsets", self.offsets), ("commits", self.commits)):
-            if log.get(batch) == TORN:
-                raise StorageUnavailable(f"{name}/{batch} is torn")
+        for name, at in (("offsets", batch), ("offsets", batch - 1), ("commits", batch)):
+            if getattr(self, name).get(at) == TORN:
+                raise StorageUnavailable(f"{name}/{at} is torn")
+        if batch > 0 and batch - 1 not in self.offsets:
+            raise JobFailed(f"offsets/{batch - 1} is missing")
 
     def commit_state(self, partition, version, rows):
         """Keep a partition's state after a batch; its name."""
@@ -299,8 +319,7 @@ class Storage:
                 self.state.pop(tuple(place), None)
             else:
                 log = getattr(self, name)
-                is_torn = fate == "torn" and place[0] == max(log)
-                log.update({place[0]: TORN}) if is_torn else log.pop(place[0], None)
+                log.update({place[0]: TORN}) if fate == "torn" else log.pop(place[0], None)
             self.world.note(f"{name} {place} is {fate}")
         self.written.clear()
         self.disk.cut_power(rng)

@@ -132,7 +132,8 @@ class ShardFiles:
         return StorageUnavailable(
             f"A shard's state cannot be read from {self.folder / name}: {why}.",
             "The batch was not finished, and will be repeated.",
-            "Restore the file from a backup of the checkpoint.",
+            "Restore the file from a backup of the checkpoint, or start with a new checkpoint "
+            "folder (docs/backup.md).",
         )
 
 

@@ -146,7 +146,9 @@ def test_a_batch_in_doubt_whose_beginning_is_lost_is_refused(tmp_path, later):
         checkpoint.pin(identity)
 
 
-@pytest.mark.parametrize("name", ["identity.json", "metadata", "offsets/3", "decisions.json"])
+@pytest.mark.parametrize(
+    "name", ["identity.json", "metadata", "offsets/2", "offsets/3", "decisions.json"]
+)
 def test_a_checkpoint_that_lacks_what_its_batches_need_is_refused(tmp_path, name):
     checkpoint = Checkpoint(str(tmp_path), "p")
     identity = Identity("channel", 16, 2, ["in"], LINEAR)

@@ -250,6 +250,21 @@ def test_a_pause_stands_from_the_first_batch_that_comes_behind_it():
     assert again.standing(5, {}) == whole, "less than a second"
 
 
+def test_a_batch_that_is_planned_anew_has_one_pause_before_it():
+    """It was taken out of the log when its pause was noted: with `--accept-lost-input`, or torn."""
+    checkpoint = MemoryCheckpoint()
+    first = log_times(checkpoint, 10_000, 11_000)
+    checkpoint.offsets[2] = 71_000
+    first.note_pause(2, 0, 30_000)
+    first.standing(2, {})
+    checkpoint.offsets[2] = 91_000
+    again = Decisions(checkpoint)
+    assert again.pauses == [(11_000, 60_000)]
+    again.planned = 1
+    again.note_pause(2, 0, 30_000)
+    assert again.standing(2, {}) == {"pauses": [[11_000, 80_000]]}
+
+
 def test_what_a_batch_leaves_unread_is_in_its_plan():
     """So a batch that is repeated waits as in its first run, however it ended."""
     decisions = log_times(MemoryCheckpoint(), 10_000, 11_000, 12_000)

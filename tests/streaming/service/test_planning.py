@@ -189,6 +189,19 @@ def test_a_checkpoint_that_no_query_was_started_on_begins_anew(tmp_path):
         checkpoint.release()
 
 
+@pytest.mark.parametrize("text", ["", '{"format": 999}'])
+def test_an_identity_that_is_torn_or_of_another_version_is_not_used_before_a_query(tmp_path, text):
+    """Nothing was read or written with it, so there is nothing to restore."""
+    wanted = Identity("channel", 4, 2, ["in"], {"labels": {"kind": "linear"}, "channel": "key"})
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    checkpoint.claim()
+    try:
+        (tmp_path / "p" / "identity.json").write_text(text)
+        assert planning.pinned(None, checkpoint, wanted, ()) == wanted == checkpoint.identity()
+    finally:
+        checkpoint.release()
+
+
 class WithoutLock(Checkpoint):
     """In a folder, as if it lay in an object store."""
 
