@@ -1,9 +1,8 @@
 """The checkpoint folder of a pipeline: what is fixed for its life, its status, batches in doubt.
 
 `<checkpoint>/<pipeline>/` holds Spark's own logs and state, and files of the service:
-`identity.json` (written once), `status.json` (after every batch), `waiting.json` (who waits: after
-every batch that changed it), `decisions.json` (`streaming.service.decisions`), `holder.json`
-(`streaming.service.holder`; while a process works on it) and `said.json` (`…service.last_said`).
+`identity.json` (written once), `status.json` and `waiting.json` (after batches), `decisions.json`
+(`streaming.service.decisions`), `holder.json` (`…service.holder`), `said.json` (`…last_said`).
 """
 
 from __future__ import annotations
@@ -34,11 +33,10 @@ from streaming.service.last_said import LastSaid
 from streaming.source.positions import offsets_in
 from streaming.spark.spark_files import RESTORE, SparkFiles
 from streaming.storage.files import local_path
+from streaming.storage.syncing import METADATA
 
 IDENTITY = "identity.json"
 FORMAT = "format"
-QUERY = "metadata"
-"""Spark's file with the id of the query."""
 STATUS = "status.json"
 WAITING = "waiting.json"
 DECISIONS = "decisions.json"
@@ -85,6 +83,7 @@ class Checkpoint(SparkFiles):
         super().__init__(f"{root.rstrip('/')}/{pipeline}", spark or {}, synced=synced)
         self.pipeline = pipeline
         self._lock: IO[str] | None = None
+        self._lock_path = Path(local_path(self.location), LOCK)
         self._holder: Holder | None = None
         self.last_said = LastSaid(self._files, self._is_ours)
         self.behind = Behind(self._files)
@@ -136,7 +135,8 @@ class Checkpoint(SparkFiles):
         """Write the identity, which stays for the checkpoint's life; by ``write``, if given."""
         plain = asdict(identity)
         content = {FORMAT: STATE_FORMAT, **plain.pop("own"), **plain}
-        (write or self._files.write)(IDENTITY, json.dumps(content, sort_keys=True).encode())
+        write = write or (lambda *file: self._files.write(*file, synced=True))
+        write(IDENTITY, json.dumps(content, sort_keys=True).encode())
 
     def require_here(self) -> None:
         """ConfigError where the state was moved to another checkpoint, or not all the way here."""
@@ -164,14 +164,14 @@ class Checkpoint(SparkFiles):
         Spark would begin a new query where its name is gone, to which Kafka knows of no progress,
         and plan a batch anew whose offsets are gone. Of several plans `mend` leaves the first.
         """
-        planned, done = self._last("offsets"), self._last("commits")
-        if max(planned, done) < 0:
+        planned, done = self._batches("offsets"), self._last("commits")
+        if not planned and done < 0:
             return
-        last = max(min(planned, done + 1), done)
-        begin = [f"offsets/{last - 1}"] if last > 0 else []
-        query = [QUERY] if done >= 0 or not self.lockable else []  # else a power cut may take it
+        last = max(done, 0, *(batch for batch in planned if batch <= done + 1))
+        plans = [f"offsets/{batch}" for batch in (last, last - 1) if batch >= 0]
+        query = [METADATA] if done >= 0 or not self.lockable else []  # else a power cut may take it
         decided = [DECISIONS] if done >= 0 else []  # the first batch writes them
-        for name in (IDENTITY, *query, f"offsets/{last}", *begin, *decided):
+        for name in (IDENTITY, *query, *plans, *decided):
             if self._files.kind(name) != fs.FileType.File:
                 raise self._damaged(name, "is missing, though batches are logged")
         for name in query:
@@ -281,10 +281,6 @@ class Checkpoint(SparkFiles):
             return None if found is None else Holder(**found)
         return None
 
-    @property
-    def _lock_path(self) -> Path:
-        return Path(local_path(self.location), LOCK)
-
     def _write_holder(self, service: str) -> None:
         self._holder = Holder.this_process(service)
         self._write(HOLDER, asdict(self._holder))
@@ -328,6 +324,10 @@ class Checkpoint(SparkFiles):
     def write_decisions(self, values: dict[str, Any]) -> None:
         """Replace the decisions."""
         self._write(DECISIONS, values)
+
+    def has_beginning(self) -> bool:
+        """Whether its batch 0 begins without state: none was moved here."""
+        return "before" not in self.decisions()
 
     def read_up_to(self) -> dict[str, dict[str, int]]:
         """Return the offsets, by topic and partition, at which the last batch done ended."""

@@ -88,9 +88,15 @@ class SparkFiles:
         since, are there. SequencerError where nothing is left of the log to go on from.
         """
         planned = self._batches("offsets")
-        torn = torn_entries(planned, self._batches("commits"), self._has_whole)
+        done = self._batches("commits")
+        torn = torn_entries(planned, done, self._has_whole)
         whole = [batch for batch in planned if ("offsets", batch) not in torn]
-        if torn and 0 not in planned and len(whole) < 2:  # Spark begins behind the last but one
+        if 0 in planned:
+            is_anew = {*done} <= {batch for _, batch in torn}
+            goes_on = not is_anew or self.has_beginning()
+        else:  # Spark begins behind the last but one
+            goes_on = len(whole) >= 2
+        if torn and not goes_on:
             raise SequencerError(
                 f"{self.location}/offsets and commits have no two batches left that are whole.",
                 "Nothing was changed.",
@@ -101,6 +107,8 @@ class SparkFiles:
                 self._remove_logged(f"commits/{batch}")
                 self.forget_later_state()
             self._remove_logged(f"{log}/{batch}")
+        if torn:
+            self.forget_later_state()
         names = [f"{log}/{batch}" for log, batch in torn]
         if self.done() < 0:
             self._remove("state")
@@ -110,6 +118,10 @@ class SparkFiles:
             if not is_there and self.planned() >= 0:  # it runs in a query of another name
                 names.append(METADATA)
         return names + self._remove_torn_snapshots()
+
+    def has_beginning(self) -> bool:
+        """Return whether batch 0 begins without state."""
+        return True
 
     def _has_whole(self, log: str, batch: int) -> bool:
         return _is_whole(self._files.read(f"{log}/{batch}"))

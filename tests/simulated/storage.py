@@ -171,6 +171,8 @@ class Storage:
                 self.commits.pop(batch, None)
                 self.forget_later_state()
             del getattr(self, log)[batch]
+        if torn:
+            self.forget_later_state()
         names = [log for log, _ in torn]
         if self.named.get(0) == TORN:
             self.named.clear()
@@ -254,7 +256,7 @@ class Storage:
         planned, done = self.planned(), self.done()
         if max(planned, done) < 0:
             return
-        last = max(min(planned, done + 1), done)
+        last = max(done, 0, *(batch for batch in self.offsets if batch <= done + 1))
         for batch in (last, last - 1):
             if batch >= 0 and batch not in self.offsets:
                 raise JobFailed(f"offsets/{batch} is missing")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from streaming.errors import SequencerError
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.spark.spark_files import torn_entries
+from streaming.storage import files
 
 IDENTITY = Identity("channel", 16, 2, ["in"], {"labels": {"kind": "linear"}, "channel": "key"})
 OFFSETS_MAX = 6
@@ -74,6 +75,53 @@ def test_a_log_that_has_nothing_left_to_go_on_from_stays_as_it_is(tmp_path, torn
         checkpoint.mend()
     assert entries(tmp_path) == before
     assert (tmp_path / "p" / "state").is_dir()
+
+
+@pytest.mark.parametrize("torn", ["offsets/0", "commits/0"])
+def test_a_state_that_rescale_brought_is_not_removed(tmp_path, torn):
+    """Batch 0 of another checkpoint begins without state, and with the beginning of its input."""
+    checkpoint = logged(tmp_path, range(1), range(1), [torn])
+    (tmp_path / "p" / "state").mkdir()
+    (tmp_path / "p" / "decisions.json").write_text('{"before": "the old query"}')
+    with pytest.raises(SequencerError, match="no two batches left"):
+        checkpoint.mend()
+    assert entries(tmp_path) == ["commits/0", "offsets/0"]
+    (tmp_path / "p" / "decisions.json").write_text("{}")
+    checkpoint.mend()
+    assert not (tmp_path / "p" / "state").exists()
+
+
+def test_a_disk_has_the_identity_whatever_the_setting(tmp_path, monkeypatch):
+    """Once in a checkpoint's life; all that is done later rests on it."""
+    synced = []
+    monkeypatch.setattr(files, "sync", lambda path: synced.append(str(path)))
+    Checkpoint(str(tmp_path), "p", synced=False).pin(IDENTITY)
+    file, folder = synced
+    assert file.startswith(f"{tmp_path}/p/")
+    assert folder == f"{tmp_path}/p"
+
+
+def test_a_plan_that_is_lost_does_not_count_where_the_one_behind_it_goes(tmp_path):
+    """Batch 3 was done, and its end is lost with its plan: it begins again."""
+    checkpoint = logged(tmp_path, [0, 1, 2, 4], range(3))
+    state = tmp_path / "p" / "state" / "0" / "0" / "5.zip"
+    state.parent.mkdir(parents=True)
+    state.write_text("")
+    assert checkpoint.pin(IDENTITY) == IDENTITY
+    assert checkpoint.mend() == ["offsets/4"]
+    assert (checkpoint.planned(), checkpoint.done()) == (2, 2)
+    assert not state.exists()
+
+
+def test_the_state_of_a_batch_whose_end_is_torn_goes(tmp_path):
+    checkpoint = logged(tmp_path, range(3), range(3), ["commits/2"])
+    state = tmp_path / "p" / "state" / "0" / "0"
+    state.mkdir(parents=True)
+    for version in (2, 3):
+        (state / f"{version}.zip").write_text("")
+    checkpoint._looked_at_snapshots = True
+    checkpoint.mend()
+    assert [path.name for path in state.iterdir()] == ["2.zip"]
 
 
 @given(st.data())
