@@ -34,7 +34,7 @@ def committed(kafka, read=None, anew=(), is_lost=None):
             if is_lost is not None and is_lost((topic, number), entry):
                 continue
             for each in DefaultRecordBatch(entry.data):
-                if spans is not None and not _is_read(each.offset, entry.cut_epoch, spans):
+                if spans is not None and not _is_read(each.offset, entry, spans):
                     continue
                 headers = tuple((name, value) for name, value in each.headers)
                 there.setdefault(
@@ -47,9 +47,15 @@ def committed(kafka, read=None, anew=(), is_lost=None):
     return found
 
 
-def _is_read(offset, cut_epoch, spans):
-    """Whether somebody read an offset before a leader of this epoch lost what was there."""
-    return any(first <= offset < stop and epoch < cut_epoch for first, stop, epoch in spans)
+def _is_read(offset, entry, spans):
+    """Whether somebody read an offset when a leader had written this there, and none had lost it.
+
+    An epoch of -1 is of a plan that does not know it.
+    """
+    return any(
+        first <= offset < stop and (epoch < 0 or entry.epoch <= epoch) and epoch < entry.cut_epoch
+        for first, stop, epoch in spans
+    )
 
 
 def faults_of(history):

@@ -21,7 +21,8 @@ KEPT_BATCHES = 5
 class Entry:
     """A batch; ``kind`` is "data", "commit" or "abort".
 
-    ``cut_epoch``: the first leader epoch that does not have it, where an unclean election lost it.
+    ``epoch``: the leader's epoch in which it was written. ``cut_epoch``: the first one that does not
+    have it, where an unclean election lost it.
     """
 
     first: int
@@ -29,6 +30,7 @@ class Entry:
     data: bytes
     producer: int
     kind: str
+    epoch: int
     cut_epoch: float = math.inf
 
 
@@ -80,6 +82,7 @@ class Log:
         """Lose what lies from an offset on, as in an unclean election.
 
         What lies before ``read`` was read, or may still be. Return what is lost, in its order.
+        The log that is left ends with a record: who never had a later one did not compact it.
         """
         gone = []
         while self.entries and self.entries[-1].first >= offset:
@@ -89,6 +92,8 @@ class Log:
             if entry.first < read:
                 entry.cut_epoch = self.leader_epoch + 1
                 self.lost.append(entry)
+        if gone:
+            self.end = self.entries[-1].last + 1 if self.entries else self.first
         self.epochs = [(each, min(at, self.end)) for each, at in self.epochs]
         return gone
 
@@ -193,7 +198,9 @@ class Log:
 
     def _add(self, data, delta, producer, kind):
         data = struct.pack(">q", self.end) + data[8:]
-        self.entries.append(Entry(self.end, self.end + delta, data, producer, kind))
+        self.entries.append(
+            Entry(self.end, self.end + delta, data, producer, kind, self.leader_epoch)
+        )
         self.end += delta + 1
 
 
