@@ -15,6 +15,11 @@ TABLES = """
 CREATE TABLE IF NOT EXISTS booked (what TEXT);
 CREATE TABLE IF NOT EXISTS place (subscriber BLOB PRIMARY KEY, incarnation INT, sequence INT);
 """
+LATER = """
+INSERT INTO place VALUES (?, ?, ?) ON CONFLICT (subscriber)
+DO UPDATE SET incarnation = excluded.incarnation, sequence = excluded.sequence
+WHERE (excluded.incarnation, excluded.sequence) > (incarnation, sequence)
+"""
 
 
 class Ledger:
@@ -32,14 +37,15 @@ class Ledger:
         return found and (found[0], found[1])
 
     def book(self, delivery: GroupDelivery) -> None:
-        """One transaction: the booking and the place."""
+        """One transaction: the place, if it is a later one, and the booking.
+
+        It is not where this reader stood still, and another one has booked this meanwhile.
+        """
         what = f"{delivery.group}: {(delivery.value or b'').decode()}"
+        place = (delivery.key, delivery.incarnation, delivery.sequence)
         with self.database:
-            self.database.execute("INSERT INTO booked VALUES (?)", (what,))
-            self.database.execute(
-                "INSERT OR REPLACE INTO place VALUES (?, ?, ?)",
-                (delivery.key, delivery.incarnation, delivery.sequence),
-            )
+            if self.database.execute(LATER, place).rowcount:
+                self.database.execute("INSERT INTO booked VALUES (?)", (what,))
         print(f"ann booked {what} from {delivery.sender.decode()}")
 
 

@@ -102,6 +102,7 @@ class AsyncConsumer(Generic[D]):
         self._thread = ThreadPoolExecutor(1, "reader")
         self._polling: asyncio.Future[D | None] | None = None
         self._turn = asyncio.Lock()
+        self._call = asyncio.Lock()  # fair: a commit comes before the next part of a poll
         self._is_closed = False
 
     async def poll(self, timeout_s: float = 1.0) -> D | None:
@@ -113,13 +114,15 @@ class AsyncConsumer(Generic[D]):
         async with self._turn:
             while True:
                 left_s = max(0.0, min(POLL_SECONDS, deadline - time.monotonic()))
-                if self._polling is None:
-                    self._require_open()
-                    self._polling = loop.run_in_executor(self._thread, self.reader.poll, left_s)
-                polling = self._polling
-                await asyncio.wait([polling])  # which a cancelled task does not end
-                self._polling = None
-                if (found := polling.result()) is not None or time.monotonic() >= deadline:
+                async with self._call:
+                    if self._polling is None:
+                        self._require_open()
+                        self._polling = loop.run_in_executor(self._thread, self.reader.poll, left_s)
+                    polling = self._polling
+                    await asyncio.wait([polling])  # which a cancelled task does not end
+                    self._polling = None
+                    found = polling.result()
+                if found is not None or time.monotonic() >= deadline:
                     return found
 
     async def commit(self) -> bool:
@@ -127,14 +130,15 @@ class AsyncConsumer(Generic[D]):
 
         It is not where a poll that was cancelled has read a delivery that nobody was given yet.
         """
-        self._require_open()
-        polling = self._polling
-        if polling is not None:
-            await asyncio.wait([polling])
-            if polling.exception() is not None or polling.result() is not None:
-                return False  # the next poll returns or raises it
-            self._polling = None if self._polling is polling else self._polling
-        await asyncio.get_running_loop().run_in_executor(self._thread, self.reader.commit)
+        async with self._call:
+            self._require_open()
+            polling = self._polling
+            if polling is not None:
+                await asyncio.wait([polling])
+                if polling.exception() is not None or polling.result() is not None:
+                    return False  # the next poll returns or raises it
+                self._polling = None
+            await asyncio.get_running_loop().run_in_executor(self._thread, self.reader.commit)
         return True
 
     async def close(self) -> None:

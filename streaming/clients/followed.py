@@ -62,6 +62,12 @@ class FollowedLines:
             return self._resume(delivery), True
         return (known.last, known.certain) if known else (None, False)
 
+    def last(self, delivery: Delivery) -> StreamPoint | None:
+        """Return the last place of the delivery's key that was noted."""
+        with self._lock:
+            known = self._known.get(self._name(delivery))
+        return known.last if known else None
+
     def follow(self, delivery: Delivery, last: StreamPoint | None, certain: bool) -> bool:
         """Whether the delivery is behind ``last``; notes it, holes and disorder.
 
@@ -98,7 +104,7 @@ class FollowedLines:
 
     def _follow(self, delivery: Delivery, last: StreamPoint | None, *, certain: bool) -> bool:
         name = self._name(delivery)
-        known = self._known.pop(name, None)
+        known = self._known.get(name)
         point = (delivery.incarnation, delivery.sequence)
         repeat = last is not None and point <= last
         if known is None or point[0] > known.last[0]:
@@ -106,6 +112,7 @@ class FollowedLines:
         known.last = last if repeat and last is not None else point
         known.certain = certain or not repeat
         self._known[name] = known
+        self._known.move_to_end(name)
         if len(self._known) > KEYS_MAX:
             self._known.popitem(last=False)
         if repeat:

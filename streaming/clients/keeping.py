@@ -66,11 +66,14 @@ class Kept:
         return len(self._messages)
 
     def keep(self, sent: Sent) -> None:
-        """Keep a message behind those before it."""
-        self._messages[sent.channel, sent.number] = sent
+        """Keep a message behind those before it; again, where an interrupt came in between."""
+        size, place = sent.size, (sent.channel, sent.number)
         numbers = self._numbers.setdefault(sent.channel, deque())
-        numbers.append(sent.number)
-        self.size += sent.size
+        if not numbers or numbers[-1] < sent.number:
+            numbers.append(sent.number)
+        if place not in self._messages:
+            self._messages[place] = sent
+            self.size += size
         if len(numbers) > self.each:
             self._forget(sent.channel, numbers.popleft())
         while self.size > self.bytes_max:

@@ -166,7 +166,7 @@ class LabelledProducer(Sender):
         except BaseException:
             if message["taken"]:  # an interrupt (Ctrl-C) came behind it
                 proxy.label = used
-                proxy(message)  # which only moves on
+                proxy(message)  # which keeps it, and moves on
             else:
                 proxy.label = was
                 self._untake(message)
@@ -233,9 +233,18 @@ class LabelledProducer(Sender):
 
     def _send(self, labelled: tuple[Any, dict[str, Any]]) -> None:
         label, message = labelled
-        taken, number, key = message["taken"], message["number"], message["key"]
-        if taken:
-            return
+        if not message["taken"]:
+            self._give(label, message)
+        if self._kept is not None:
+            number, key, before = message["number"], message["key"], message["before"]
+            with self._lock:
+                if before is not None and before < number:
+                    self._kept.skip(key, before, number)
+                self._kept.keep(message["sent"])
+
+    def _give(self, label: Any, message: dict[str, Any]) -> None:
+        """Give a message to librdkafka; ``message`` gets it as it is kept (`sent`)."""
+        taken, key = message["taken"], message["key"]
         headers = [*message["headers"], (self._label_header, str(label).encode())]
         if self.epoch:
             headers.append(("epoch", b"%d" % self.epoch))
@@ -248,14 +257,9 @@ class LabelledProducer(Sender):
         else:
             timestamp = int(time.time() * 1000) if timestamp is None else timestamp
             value = None if value is None else to_bytes(value)
-            sent = Sent(key, number, value, headers, timestamp)
+            sent = message["sent"] = Sent(key, message["number"], value, headers, timestamp)
             note = partial(self._note_sent, sent)
             self._produce(key, value, headers, timestamp, unused, on_delivery=note, taken=taken)
-            before = message["before"]
-            with self._lock:
-                if before is not None and before < number:
-                    self._kept.skip(key, before, number)
-                self._kept.keep(sent)
 
     def _note_sent(self, sent: Sent, error: Any, message: Any) -> None:
         """Note Kafka's answer to a message, or to its copy."""

@@ -13,7 +13,8 @@ class Membership:
     """Subscribes a consumer, and takes its assignments.
 
     ``doubt`` gets partitions that others read from now on, or may have read. By an eager protocol
-    (not ``cooperative``) all are revoked in each rebalance, and most come back at once.
+    (not ``cooperative``) all are revoked in each rebalance, and most come back at once. If the
+    group removed the reader meanwhile, its member id is another, and others may have read them all.
 
     A consumer that was not polled for `max.poll.interval.ms` is out of the group. librdkafka
     reports it, but keeps the partitions if an assignment was waiting for a poll: until the session
@@ -35,6 +36,7 @@ class Membership:
         self._doubt = doubt
         self._cooperative = cooperative
         self._revoked_now: set[TopicPartition] = set()
+        self._member = ""
         self._not_ours: set[TopicPartition] = set()
         self._is_subscribed_again = False
         self._subscribe()
@@ -70,7 +72,7 @@ class Membership:
         if self._cooperative:
             self._doubt(revoked)
         else:
-            self._revoked_now = revoked
+            self._revoked_now, self._member = revoked, self._consumer.memberid()
 
     def _lost(self, _consumer: Any, places: list[Any]) -> None:
         lost = pairs(places)
@@ -82,7 +84,9 @@ class Membership:
     def _assigned(self, _consumer: Any, places: list[Any]) -> None:
         assigned = pairs(places)
         self._not_ours -= assigned
-        gone, self._revoked_now = self._revoked_now - assigned, set()
+        gone, self._revoked_now = self._revoked_now, set()
+        if gone and self._consumer.memberid() == self._member:
+            gone = gone - assigned
         self._doubt(gone)
         if self.parallel is not None:
             self.parallel.assigned(assigned)

@@ -61,8 +61,7 @@ class OrderedConsumer(Generic[D]):
     ``discipline`` is that of the pipeline: deliveries of ``"channel"`` are Delivery (of
     ``"label"`` too, with `label` and `epoch` among the record's own headers), of ``"group"``
     GroupDelivery, both or ChangeNotice, those of ``"multicast"`` MulticastDelivery or
-    Notice. Iterate, or call :meth:`poll`; :meth:`commit` notes
-    what was read for ``group`` (Kafka's consumer group).
+    Notice. Iterate, or call :meth:`poll`; :meth:`commit` notes for ``group`` what was read.
 
     A repeat has an (incarnation, sequence) of its key that is not above the last one. Holes, and
     deliveries that come against the order which their numbers tell, are given to ``on_hole`` and
@@ -80,7 +79,8 @@ class OrderedConsumer(Generic[D]):
     ``resume``: for exactly-once towards a store of your own. It is asked once for each key, at its
     first delivery and at the first after its partition was another reader's: the (incarnation,
     sequence) which the store has as the last one, or None. Write them there in the transaction that
-    writes what the delivery does.
+    writes what the delivery does, and write nothing unless they are larger than what is there: a
+    reader that stood still may be given what another one has written meanwhile.
 
     ``from_beginning``: where the group reads a partition of which it has committed nothing, or of
     which that is deleted: from its beginning. False: from its end, also of one that is added.
@@ -230,11 +230,11 @@ class OrderedConsumer(Generic[D]):
         """Return the record time (ms) until which :meth:`poll` has returned everything.
 
         Of all partitions that are read here, by the pipeline's progress marks (`progress = true`);
-        None while it is not known. A promise only if inputs have LogAppendTime. ConfigError where
-        there are no marks.
+        None while it is not known. A promise only if inputs have LogAppendTime. ConfigError: none.
         """
         if self._parallel is None:
             self._require_own_polls()
+            self._waiting.count_given()
             return self._completeness.until(pairs(self._consumer.assignment()))
         positions = self._parallel.positions()  # another thread has the consumer
         for place, position in positions.items():

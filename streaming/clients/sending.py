@@ -95,6 +95,7 @@ class Sender:
         arguments = (topic or self._topic, value, key)
         produce = partial(self._producer.produce, *arguments, headers=headers, **more)
         taken = [] if taken is None else taken
+        self._producer.poll(0)  # before: what the user's callbacks raise is of a message not sent
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             try:
@@ -109,7 +110,6 @@ class Sender:
                     f"The message cannot be sent: {error.args[0].str()}.", effect, remedy
                 ) from error
             else:
-                self._producer.poll(0)
                 return
 
     def _note(self, error: Any, _message: Any) -> None:

@@ -1,7 +1,8 @@
 """What a reader has taken and not given out yet, and what it may commit.
 
 librdkafka counts a record as read when it leaves it. Here it counts when it is given out: what
-something of the user's raises (`resume`, a signal's handler as that of Ctrl-C) loses nothing.
+something of the user's raises (`resume`, a signal's handler as that of Ctrl-C) loses nothing. So it
+is given out in one step without a call, in which Python handles signals, and counted in the next.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from streaming.clients.deliveries import Delivery
 from streaming.clients.followed import FollowedLines
 from streaming.clients.progress import Completeness
 from streaming.errors import SequencerError
-from streaming.places import TopicPartition
+from streaming.places import StreamPoint, TopicPartition
 
 D = TypeVar("D", bound=Delivery)
 
@@ -26,7 +27,8 @@ class Waiting(Generic[D]):
     offset; ``completeness`` notes up to where a partition was given out or passed over.
 
     What `resume` raises is raised before its line has noted the delivery: `resume` is asked again.
-    What `on_hole` and `on_disorder` raise is raised behind that: they are called once.
+    What `on_hole` and `on_disorder` raise is raised behind that: they are called once. An interrupt
+    may come before or behind it; the line knows.
     """
 
     def __init__(
@@ -36,7 +38,8 @@ class Waiting(Generic[D]):
         self._read = read
         self._completeness = completeness
         self.delivery: D | None = None
-        self._is_noted = False
+        self._given: D | None = None
+        self._asked: tuple[StreamPoint | None, bool] | None = None
         self._is_cut_short = False
         self._committed: dict[TopicPartition, int] = {}
 
@@ -45,6 +48,7 @@ class Waiting(Generic[D]):
 
         What a signal's handler raises drops the record that librdkafka has given out just then.
         """
+        self.count_given()
         if self._is_cut_short:
             self._step_back(consumer)
         self._is_cut_short = True
@@ -67,17 +71,26 @@ class Waiting(Generic[D]):
     def judged(self) -> tuple[D, bool]:
         """Return the delivery, which waits no more, and whether it is no repeat."""
         assert self.delivery is not None  # noqa: S101  (asked before)
-        is_next = True
-        if not self._is_noted:
-            last, is_certain = self._lines.asked(self.delivery)
-            self._is_noted = True
-            is_next = self._lines.follow(self.delivery, last, is_certain)
-        delivery, self.delivery, self._is_noted = self.delivery, None, False
-        self._passed(delivery.topic, delivery.partition, delivery.offset + 1)
-        return delivery, is_next
+        self.count_given()
+        place = self.delivery.incarnation, self.delivery.sequence
+        if self._asked is None:
+            self._asked = self._lines.asked(self.delivery)
+            self._lines.follow(self.delivery, *self._asked)
+        elif self._lines.last(self.delivery) != place:
+            self._lines.follow(self.delivery, *self._asked)
+        (last, _), delivery = self._asked, self.delivery
+        self.delivery, self._given, self._asked = None, delivery, None
+        return delivery, last is None or place > last
+
+    def count_given(self) -> None:
+        """Count what was given out last as read."""
+        if (given := self._given) is not None:
+            self._passed(given.topic, given.partition, given.offset + 1)
+            self._given = None
 
     def commit(self, consumer: Any) -> None:
         """Commit, where it has moved, up to where all was given out; KafkaUnavailable."""
+        self.count_given()
         places = []
         for place in consumer.position(consumer.assignment()):  # which has the leader's epoch
             partition = (place.topic, place.partition)

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
 
-CALLS = ("close", "commit", "commit_transaction", "consume", "flush", "poll")
+CALLS = ("close", "commit", "commit_transaction", "consume", "flush", "poll", "produce")
 """Which call back: with reports of delivery, commits, assignments, errors, and lines to log."""
 LOST = re.compile("without (setting an exception|exception set)")
+TAKEN_FOR_A_NAME = "expected header key to be unicode"
+"""`produce` reads a header's name with a call that an interrupt ends, and finds no name."""
 
 
 @cache
@@ -29,8 +31,8 @@ def _whole(call: Callable[..., Any]) -> Callable[..., Any]:
     def whole(*arguments: Any, **more: Any) -> Any:
         try:
             return call(*arguments, **more)
-        except SystemError as error:
-            if LOST.search(str(error)):
+        except (SystemError, TypeError) as error:
+            if LOST.search(str(error)) or TAKEN_FOR_A_NAME in str(error):
                 raise KeyboardInterrupt from None
             raise
 

@@ -1,15 +1,16 @@
 """Sending rejects back, each once, in numbered steps.
 
 1. `init_transactions` under one id for all who send back the rejects of one topic: the process that
-had it is fenced, and what it left open is aborted. 2. The ledger is read: since step 1 nobody else
-adds to it. 3. Rejects that are chosen and not in the ledger are sent, some at a time in a
-transaction; 4. when Kafka has acknowledged them with their offsets, the ledger's records of them
-follow in the same transaction, and it is committed. A crash between any two leaves rejects either
-sent and noted, or neither; the next run goes on with the rest.
+had it is fenced, and what it left open is aborted. The run notes itself in the ledger. 2. The
+ledger is read: since step 1 nobody else adds to it. 3. Rejects that are chosen and not in the
+ledger are sent, some at a time in a transaction; 4. when Kafka has acknowledged them with their
+offsets, the ledger's records of them follow in the same transaction, and it is committed. A crash
+between any two leaves rejects either sent and noted, or neither; the next run goes on with the
+rest.
 
-Each transaction has a session of its own, so a late request of one cannot end the next in its midst
-(KAFKA-17754). To begin it fences a newer run, too: a run that finds in the ledger what another one
-has noted since sends no more.
+Each transaction, also that of the note, has a session of its own, so a late request of one cannot
+end the next in its midst (KAFKA-17754). To begin it fences a newer run, too: a run that finds in
+the ledger what another one has noted since sends no more.
 """
 
 from __future__ import annotations
@@ -175,13 +176,20 @@ class Resending:
             **OF_ANY_SIZE,
             "batch.size": min(OF_ANY_SIZE["batch.size"], bytes_max),
         }
-        self._producer = connection.client(
-            Producer, client_settings.confluent(self.config, **settings)
-        )
-        self._ask("begin", self._producer.init_transactions, SECONDS_MAX)
+
+        def begin_session() -> None:
+            self._producer = connection.client(
+                Producer, client_settings.confluent(self.config, **settings)
+            )
+            self._ask("begin", self._producer.init_transactions, SECONDS_MAX)
+
         offsets: list[int] = []
+        begin_session()
         self._ask("begin", partial(self._note_run, offsets=offsets), book)
         ledger.wait_for(self.config, book, offsets[0])
+        begin_session()
+        if next(ledger.records(self.config, book, offsets[0] + 1), None) is not None:
+            raise self._fenced()
         return offsets[0]
 
     def _note_run(self, book: str, offsets: list[int]) -> None:
@@ -279,8 +287,7 @@ class Resending:
             error = failure.args[0] if isinstance(failure, KafkaException) else None
             if error is not None and connection.is_fenced(error):
                 raise self._fenced() from failure
-            with suppress(KafkaException):  # else readers would wait until Kafka aborts it
-                self._producer.abort_transaction(ABORT_SECONDS_MAX)
+            self._abort()
             why = error.str() if error is not None else "its queue is full"
             where = f" to {failure.args[1]}" if len(failure.args) > 1 else ""
             raise KafkaUnavailable(
@@ -289,6 +296,16 @@ class Resending:
                 "Look at the brokers and at this user's rights (docs/operations.md), then run it "
                 "again: it goes on where it stopped.",
             ) from failure
+        except (KeyboardInterrupt, SystemExit):
+            self._abort()
+            raise
+
+    def _abort(self) -> None:
+        """Abort what is open: else readers would wait until Kafka does it."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        with suppress(KafkaException):
+            self._producer.abort_transaction(ABORT_SECONDS_MAX)
 
     def _fenced(self) -> Fenced:
         return Fenced(

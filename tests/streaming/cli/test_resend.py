@@ -216,8 +216,12 @@ def test_between_two_transactions_another_run_takes_over(place, monkeypatch):
     assert len(place.noted()) == 4
 
 
-def test_a_late_request_of_one_transaction_leaves_the_next_whole(place, monkeypatch):
-    """An EndTxn that was asked twice comes when the next transaction has sent, not noted."""
+@pytest.mark.parametrize("transaction", [1, 2])
+def test_a_late_request_of_one_transaction_leaves_the_next_whole(place, monkeypatch, transaction):
+    """An EndTxn that was asked twice comes when a later transaction has sent, not noted.
+
+    It is that of the run's note.
+    """
     place.write(*(reject(place.input, n) for n in range(4)))
     monkeypatch.setattr(sending, "BATCH_RECORDS", 2)
     sent = []
@@ -225,7 +229,7 @@ def test_a_late_request_of_one_transaction_leaves_the_next_whole(place, monkeypa
     def crash(point):
         if point == "resend-sent":
             sent.append(point)
-        if len(sent) == 2:
+        if len(sent) == transaction:
             answers = proxies.watch("EndTxn", answers=True)
             late.release()
             answers.wait()
@@ -241,8 +245,9 @@ def test_a_late_request_of_one_transaction_leaves_the_next_whole(place, monkeypa
             with pytest.raises(Killed):
                 resending(place, replace(config, kafka=kafka)).run(dry=False)
         cut.result(60)
-    assert sorted(place.values(count=2)) == [0, 1]
-    assert place.resend("--reason", "late")["late"]["sent"] == 2
+    before = [0, 1][: 2 * (transaction - 1)]
+    assert sorted(place.values(count=len(before))) == before
+    assert place.resend("--reason", "late")["late"]["sent"] == 4 - len(before)
     assert sorted(place.values(count=4)) == [0, 1, 2, 3]
 
 

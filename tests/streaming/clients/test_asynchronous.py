@@ -87,6 +87,46 @@ def test_a_cancelled_poll_loses_nothing_and_commits_nothing_that_was_not_given(b
     assert committed(broker, "g", topic) == [COUNT]
 
 
+class Counting:
+    """A reader that has a delivery at every second call."""
+
+    def __init__(self):
+        self.calls = self.taken = 0
+
+    def poll(self, _timeout_s):
+        self.calls += 1
+        if self.calls % 2:
+            return None
+        self.taken += 1
+        return self.taken
+
+    def close(self):
+        pass
+
+
+def test_a_commit_beside_a_poll_comes_before_the_next_delivery_or_behind_its_handling():
+    """Also where the poll is about to look again: else what it finds is committed unhandled."""
+    reader, handled, committed = Counting(), [], []
+    reader.commit = lambda: committed.append((reader.taken, len(handled)))
+
+    async def read(consumer):
+        while len(handled) < 20 * COUNT:
+            handled.append(await consumer.poll(60))
+
+    async def note(consumer, reading):
+        while not reading.done():
+            await consumer.commit()
+
+    async def work():
+        async with AsyncConsumer(reader) as consumer:
+            reading = asyncio.create_task(read(consumer))
+            await asyncio.wait_for(note(consumer, reading), 60)
+
+    asyncio.run(work())
+    assert committed
+    assert all(taken == given for taken, given in committed)
+
+
 def test_deliveries_are_iterated_by_one_task_and_shared_by_several(broker, topic):
     produce(broker.bootstrap, topic, [out(b"K", n) for n in range(COUNT)])
     seen = []

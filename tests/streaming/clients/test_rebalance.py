@@ -1,10 +1,12 @@
 """Readers of one group: partitions go and come back, and nobody gets a delivery twice."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from streaming import OrderedConsumer
+from streaming.clients.membership import Membership
 from streaming.errors import KafkaUnavailable
 from tests.kafka_helpers import Record, create_topics, produce
 
@@ -108,6 +110,33 @@ def test_who_has_not_polled_for_long_does_not_read_beside_the_others(
     assert first.consumer.holes == second.consumer.holes == []
     first.consumer.close()
     second.consumer.close()
+
+
+class Members:
+    """A consumer whose assignments the test says."""
+
+    def __init__(self):
+        self.member = "first"
+
+    def memberid(self):
+        return self.member
+
+    def subscribe(self, _topics, *, on_assign, on_revoke, on_lost):
+        self.assign, self.revoke, self.lose = on_assign, on_revoke, on_lost
+
+
+@pytest.mark.parametrize("member", ["first", "another"])
+def test_who_was_removed_between_revoking_and_assigning_doubts_all_that_it_had(member):
+    """By the eager protocol, of which nothing tells that others read meanwhile."""
+    consumer, doubted = Members(), []
+    Membership(consumer, ["t"], doubted.append, cooperative=False)
+    places = [SimpleNamespace(topic="t", partition=number) for number in range(2)]
+    consumer.assign(consumer, places)
+    consumer.revoke(consumer, places)
+    consumer.member = member
+    consumer.assign(consumer, places[:1])
+    others = {("t", 1)} if member == "first" else {("t", 0), ("t", 1)}
+    assert set.union(*doubted) == others
 
 
 def write_one(broker, topic, sequences):

@@ -1,0 +1,171 @@
+"""Ctrl-C at any moment at which Python handles signals: as functions begin, and C's ones return."""
+
+import itertools
+import sys
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streaming import LabelledProducer, OrderedConsumer
+from streaming.clients import reading
+from streaming.kafka.interruptible import interruptible
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
+SENDS, RECORDS = 200, 8
+
+
+class Interrupt(BaseException):
+    """What the handler of a signal raises."""
+
+
+@contextmanager
+def interrupt_at(moment):
+    """Raise Interrupt at one of the moments of what is called within, counted from 0."""
+    left = iter(range(moment))
+
+    def handle(_frame, event, _argument):
+        if event in ("call", "c_return") and next(left, None) is None:
+            sys.setprofile(None)
+            raise Interrupt
+
+    sys.setprofile(handle)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+class Message:
+    """A delivery of one channel; every second one is a repeat of the one before it."""
+
+    def __init__(self, offset):
+        self.place = offset
+
+    def error(self):
+        return None
+
+    def topic(self):
+        return "t"
+
+    def partition(self):
+        return 0
+
+    def offset(self):
+        return self.place
+
+    def key(self):
+        return b"k"
+
+    def value(self):
+        return b""
+
+    def timestamp(self):
+        return (0, 0)
+
+    def headers(self):
+        return [("sequence", b"%d" % (self.place // 2)), ("incarnation", b"1")]
+
+
+class Records:
+    """A consumer that has some messages; a place is (topic, partition, offset) as a namespace."""
+
+    def __init__(self):
+        self.at = self.committed = 0
+
+    def subscribe(self, _topics, **_callbacks):
+        pass
+
+    def poll(self, _timeout_s):
+        if self.at == RECORDS:
+            return None
+        self.at += 1
+        return Message(self.at - 1)
+
+    def assignment(self):
+        return [SimpleNamespace(topic="t", partition=0, offset=-1001)]
+
+    def position(self, _places):
+        return [SimpleNamespace(topic="t", partition=0, offset=self.at)]
+
+    def seek(self, place):
+        self.at = place.offset
+
+    def commit(self, offsets, **_more):
+        (place,) = offsets
+        self.committed = place.offset
+        return [SimpleNamespace(error=None)]
+
+
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_a_reader_gives_each_delivery_once_and_commits_none_that_it_did_not_give(
+    monkeypatch, before
+):
+    records = Records()
+    monkeypatch.setattr(reading, "connected", lambda *_: records)
+    for moment in itertools.count():
+        records.at = records.committed = 0
+        reader = OrderedConsumer(NOWHERE, ["t"], group="g")
+        given = [reader.poll(0) for _ in range(before)]
+        is_through = True
+        try:
+            with interrupt_at(moment):
+                given.extend(map(reader.poll, (0,)))
+        except Interrupt:
+            is_through = False
+        reader.commit()
+        assert records.committed <= 2 * len(given), moment
+        while (delivery := reader.poll(0)) is not None:
+            given.append(delivery)
+        assert [each.sequence for each in given] == [*range(RECORDS // 2)], moment
+        if is_through:
+            break
+    assert moment > RECORDS
+
+
+def test_a_message_that_is_sent_is_kept():
+    producer = LabelledProducer(NOWHERE, "t", keep=10 * SENDS)
+    try:
+        for moment in range(SENDS):
+            try:
+                with interrupt_at(moment):
+                    producer.send("K", b"v")
+            except Interrupt:
+                pass
+            assert len(producer._kept) == producer._following.get(b"K", 0), moment
+        assert len(producer._kept) > SENDS // 2
+    finally:
+        producer._listener.close()
+        producer._producer.purge()
+
+
+def test_what_the_users_own_callback_raises_is_of_a_message_that_was_not_sent(monkeypatch):
+    """As an `error_cb` that raises: whoever sends a message again that went out doubles it."""
+    producer = LabelledProducer(NOWHERE, "t", keep=SENDS)
+
+    def raising(_timeout_s):
+        raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(producer._producer, "poll", raising)
+            with pytest.raises(KafkaException):
+                producer.send("K", b"v")
+        assert producer.send("K", b"v") == 0
+        assert len(producer._kept) == 1
+    finally:
+        producer._listener.close()
+        producer._producer.purge()
+
+
+def test_an_interrupt_that_a_client_takes_for_something_else_is_one():
+    class Client:
+        def produce(self, error):
+            raise error
+
+    client = interruptible(Client)()
+    with pytest.raises(KeyboardInterrupt):
+        client.produce(TypeError("expected header key to be unicode string"))
+    with pytest.raises(TypeError, match="another"):
+        client.produce(TypeError("another"))
