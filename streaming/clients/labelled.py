@@ -243,7 +243,7 @@ class LabelledProducer(Sender):
                 self._kept.keep(message["sent"])
 
     def _give(self, label: Any, message: dict[str, Any]) -> None:
-        """Give a message to librdkafka; ``message`` gets it as it is kept (`sent`)."""
+        """Give a message to librdkafka; ``message`` gets what is kept of it (`sent`)."""
         taken, key = message["taken"], message["key"]
         headers = [*message["headers"], (self._label_header, str(label).encode())]
         if self.epoch:
