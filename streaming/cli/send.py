@@ -20,6 +20,7 @@ from streaming.cli.clients import (
 )
 from streaming.errors import ConfigError, KafkaUnavailable
 from streaming.kafka.header_names import is_header_name
+from streaming.kafka.interruptible import is_interrupt
 
 WAITING_MAX = 50_000
 OWN = {"key", "value", "headers"}
@@ -114,6 +115,10 @@ class _Sender:
             self._producer.produce(self._topic, on_delivery=self._note, **record, **self._place)
         except BufferError:
             return False
+        except TypeError as error:
+            if is_interrupt(error):
+                raise KeyboardInterrupt from None
+            raise
         return True
 
     def finish(self) -> None:

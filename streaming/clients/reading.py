@@ -229,8 +229,8 @@ class OrderedConsumer(Generic[D]):
     def complete_until(self) -> int | None:
         """Return the record time (ms) until which :meth:`poll` has returned everything.
 
-        Of all partitions that are read here, by the pipeline's progress marks (`progress = true`);
-        None while it is not known. A promise only if inputs have LogAppendTime. ConfigError: none.
+        Of all partitions that are read here, by progress marks (`progress = true`, else
+        ConfigError); None while it is not known. A promise only if inputs have LogAppendTime.
         """
         if self._parallel is None:
             self._require_own_polls()

@@ -15,6 +15,7 @@ from streaming.clients.deliveries import Delivery, Header, to_bytes
 from streaming.clients.reading import OrderedConsumer
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
 from streaming.kafka.header_names import is_header_name
+from streaming.kafka.interruptible import is_interrupt
 from streaming.kafka.record_sizes import BATCH_BYTES
 
 DESTINATIONS_MAX = 10_000
@@ -85,9 +86,7 @@ class Sender:
         """
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
-        for name, *_ in headers:
-            if not is_header_name(name):
-                raise SequencerError(f"{name!r} is not the name of a header.", effect, HEADER_NAMES)
+        _require_names(headers, effect)
         more: dict[str, Any] = {} if timestamp is None else {"timestamp": timestamp}
         more["on_delivery"] = on_delivery or self._note
         if partition is not None:
@@ -104,6 +103,10 @@ class Sender:
                 if time.monotonic() > deadline:
                     raise KafkaUnavailable("Kafka takes no messages.", effect) from None
                 self._producer.poll(0.1)
+            except TypeError as error:
+                if is_interrupt(error):
+                    raise KeyboardInterrupt from None
+                raise
             except KafkaException as error:
                 remedy = "Make a new producer: this one sends no more." * is_fatal(error.args[0])
                 raise SequencerError(
@@ -123,6 +126,12 @@ class Sender:
             self._failed.clear()
             (effect, remedy), what = self.lost, f"Kafka did not take {count} messages: {first}."
             raise KafkaUnavailable(what, f"{effect} {own}".rstrip(), remedy)
+
+
+def _require_names(headers: list[Header], effect: str) -> None:
+    for name, *_ in headers:
+        if not is_header_name(name):
+            raise SequencerError(f"{name!r} is not the name of a header.", effect, HEADER_NAMES)
 
 
 class CausalSender(Sender):

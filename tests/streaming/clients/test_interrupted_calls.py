@@ -2,15 +2,15 @@
 
 import itertools
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streaming import LabelledProducer, OrderedConsumer
+from streaming import GroupPublisher, LabelledProducer, OrderedConsumer
 from streaming.clients import reading
-from streaming.kafka.interruptible import interruptible
+from tests.kafka_helpers import create_topics, read_all
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 SENDS, RECORDS = 200, 8
@@ -124,20 +124,18 @@ def test_a_reader_gives_each_delivery_once_and_commits_none_that_it_did_not_give
     assert moment > RECORDS
 
 
-def test_a_message_that_is_sent_is_kept():
-    producer = LabelledProducer(NOWHERE, "t", keep=10 * SENDS)
-    try:
+def test_each_label_is_of_one_message_and_what_is_sent_is_kept(broker, topic_prefix):
+    topic = f"{topic_prefix}in"
+    create_topics(broker.bootstrap, {topic: 1})
+    kafka = {"bootstrap.servers": broker.bootstrap}
+    with LabelledProducer(kafka, topic, keep=10 * SENDS) as producer:
         for moment in range(SENDS):
-            try:
-                with interrupt_at(moment):
-                    producer.send("K", b"v")
-            except Interrupt:
-                pass
+            with suppress(Interrupt), interrupt_at(moment):
+                producer.send("K", b"v")
             assert len(producer._kept) == producer._following.get(b"K", 0), moment
-        assert len(producer._kept) > SENDS // 2
-    finally:
-        producer._listener.close()
-        producer._producer.purge()
+    labels = [int(each.header("label")) for each in read_all(broker.bootstrap, topic)]
+    assert labels == [*range(len(producer._kept))]
+    assert len(labels) > SENDS // 2
 
 
 def test_what_the_users_own_callback_raises_is_of_a_message_that_was_not_sent(monkeypatch):
@@ -159,13 +157,16 @@ def test_what_the_users_own_callback_raises_is_of_a_message_that_was_not_sent(mo
         producer._producer.purge()
 
 
-def test_an_interrupt_that_a_client_takes_for_something_else_is_one():
-    class Client:
-        def produce(self, error):
-            raise error
+def test_an_interrupt_that_produce_takes_for_a_wrong_name_is_one(monkeypatch):
+    error = TypeError("expected header key to be unicode string")
 
-    client = interruptible(Client)()
-    with pytest.raises(KeyboardInterrupt):
-        client.produce(TypeError("expected header key to be unicode string"))
-    with pytest.raises(TypeError, match="another"):
-        client.produce(TypeError("another"))
+    def interrupted(*_, **_more):
+        raise error
+
+    with GroupPublisher(NOWHERE, "t", "ann") as publisher:
+        monkeypatch.setattr(publisher._producer, "produce", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            publisher.send("G", b"v")
+        error = TypeError("another")
+        with pytest.raises(TypeError, match="another"):
+            publisher.send("G", b"v")
