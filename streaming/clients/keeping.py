@@ -74,18 +74,19 @@ class Kept:
         if place not in self._messages:
             self._messages[place] = sent
             self.size += size
-        if len(numbers) > self.each:
-            self._forget(sent.channel, numbers.popleft())
+        while len(numbers) > self.each:
+            self._forget_first(sent.channel)
         while self.size > self.bytes_max:
-            channel, number = next(iter(self._messages))
-            self._numbers[channel].popleft()
-            self._forget(channel, number)
+            channel, _ = next(iter(self._messages))
+            self._forget_first(channel)
 
     def drop(self, sent: Sent) -> None:
         """Kafka refused a message for good: it counts as never sent."""
-        if self._messages.get((sent.channel, sent.number)) is sent:
+        place = sent.channel, sent.number
+        if self._messages.get(place) is sent:
+            self._forget(place)
             self._numbers[sent.channel].remove(sent.number)
-            self._forget(sent.channel, sent.number)
+            self._tidy(sent.channel)
             self.skip(sent.channel, sent.number, sent.number + 1)
 
     def skip(self, channel: bytes, first: int, stop: int) -> None:
@@ -105,8 +106,8 @@ class Kept:
     def sent(self, channel: bytes, first: int, stop: int) -> Iterator[Sent]:
         """The kept messages of a range, that Kafka has answered for."""
         for number in [each for each in self._numbers.get(channel, ()) if first <= each < stop]:
-            sent = self._messages[channel, number]
-            if not sent.in_flight:
+            sent = self._messages.get((channel, number))
+            if sent is not None and not sent.in_flight:
                 yield sent
 
     def unsent(self, channel: bytes, first: int, stop: int) -> list[tuple[int, int]]:
@@ -115,8 +116,20 @@ class Kept:
         cut = ((max(first, begin), min(stop, end)) for begin, end in ranges)
         return [(begin, end) for begin, end in cut if begin < end]
 
-    def _forget(self, channel: bytes, number: int) -> None:
-        self.size -= self._messages.pop((channel, number)).size
+    def _forget_first(self, channel: bytes) -> None:
+        """Forget a channel's oldest message; an interrupt may leave its number to the next time."""
+        numbers = self._numbers[channel]
+        self._forget((channel, numbers[0]))
+        numbers.popleft()
+        self._tidy(channel)
+
+    def _forget(self, place: tuple[bytes, int]) -> None:
+        size = self._messages[place].size if place in self._messages else 0
+        if place in self._messages:  # no call in between, in which Python handles signals
+            del self._messages[place]
+            self.size -= size
+
+    def _tidy(self, channel: bytes) -> None:
         if not self._numbers[channel]:
             del self._numbers[channel]
 

@@ -48,7 +48,7 @@ class LabelledProducer(Sender):
     ``label_header`` is the header that the pipeline reads labels from. :meth:`of` takes it, and all
     else, from the service's configuration file.
 
-    Where a signal's handler raises within :meth:`send` (Ctrl-C), the message was sent or was not:
+    Where a signal's handler raises within :meth:`send` (Ctrl-C, once), the message was sent or not:
     the next one of its channel has the label behind it, or its label.
 
     Raises SequencerError for more than 1,000,000 channels, KafkaUnavailable where a message was not

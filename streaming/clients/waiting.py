@@ -28,7 +28,7 @@ class Waiting(Generic[D]):
 
     What `resume` raises is raised before its line has noted the delivery: `resume` is asked again.
     What `on_hole` and `on_disorder` raise is raised behind that: they are called once. An interrupt
-    may come before or behind it; the line knows.
+    in between may leave out a hole or a disorder, never the delivery.
     """
 
     def __init__(

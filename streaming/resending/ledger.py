@@ -130,12 +130,17 @@ def make(config: Config, topic: str) -> None:
     topics.make(config, [new], remedy)
 
 
-def records(config: Config, topic: str, begin: int = BEGINNING) -> Iterator[Record]:
+def records(
+    config: Config, topic: str, begin: int = BEGINNING, *, least: int = 0
+) -> Iterator[Record]:
     """Yield the committed records of a topic, up to its current end, partition by partition.
 
-    ``begin``: at this offset. KafkaUnavailable where it cannot be read.
+    ``begin``: at this offset. ``least``: where it ends at least. KafkaUnavailable where it does
+    not, and where it cannot be read.
     """
     ends = _ends(config, topic)
+    if min(ends.values()) < least:
+        raise older(topic)
     failed = (
         f"{topic} cannot be read",
         NOTED,

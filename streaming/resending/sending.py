@@ -24,7 +24,7 @@ from typing import Any
 
 from streaming.config import Config
 from streaming.crashes import crash_point
-from streaming.errors import ConfigError, Fenced, KafkaUnavailable, TopicsMissing
+from streaming.errors import ConfigError, Fenced, KafkaUnavailable, SequencerError, TopicsMissing
 from streaming.kafka import client_settings, connection, limits, topics
 from streaming.kafka.interruptible import is_interrupt
 from streaming.kafka.record_sizes import OF_ANY_SIZE
@@ -72,6 +72,7 @@ class Resending:
     _ledger: ledger.Ledger = field(default_factory=ledger.Ledger)
     _waiting: list[Reject] = field(default_factory=list)
     _bytes: int = 0
+    _begun: int = -1
     _noted: int | None = None
     """Behind the last record in the ledger, once this run has written one."""
 
@@ -188,10 +189,17 @@ class Resending:
         begin_session()
         self._ask("begin", partial(self._note_run, offsets=offsets), book)
         ledger.wait_for(self.config, book, offsets[0])
+        self._begun = offsets[0]
+        self._require_alone(book, self._begun + 1)  # before another run is fenced in vain
         begin_session()
-        if next(ledger.records(self.config, book, offsets[0] + 1), None) is not None:
+        return self._begun
+
+    def _require_alone(self, book: str, least: int) -> None:
+        """Fenced where another run is noted behind this one. ``least``: where the ledger ends now."""
+        ledger.wait_for(self.config, book, least - 1)
+        behind = ledger.records(self.config, book, self._begun + 1, least=least)
+        if next(behind, None) is not None:
             raise self._fenced()
-        return offsets[0]
 
     def _note_run(self, book: str, offsets: list[int]) -> None:
         failed: list[tuple[Any, str]] = []
@@ -258,6 +266,8 @@ class Resending:
         for number, reject in enumerate(self._waiting):
             self._note(book, reject, places[number], noted(number))
         self._flush(failed)
+        # Of a broker that has what this session has written, as its leader has.
+        self._require_alone(book, min(at for topic, _, at in places.values() if topic == book))
         crash_point("resend-noted")
         producer.commit_transaction(SECONDS_MAX)
         self._noted = 1 + max(offset for _, _, offset in places.values())
@@ -297,7 +307,7 @@ class Resending:
                 "Look at the brokers and at this user's rights (docs/operations.md), then run it "
                 "again: it goes on where it stopped.",
             ) from failure
-        except (KeyboardInterrupt, SystemExit, TypeError) as error:
+        except (KeyboardInterrupt, SystemExit, SequencerError, TypeError) as error:
             self._abort()
             if isinstance(error, TypeError) and is_interrupt(error):
                 raise KeyboardInterrupt from None
@@ -314,7 +324,7 @@ class Resending:
         return Fenced(
             "Another `sequencer resend` of these rejects took over.",
             self._effect(),
-            "Let it finish; run this one again if anything is left.",
+            "Let it finish, if it still runs. Run this one again if anything is left.",
         )
 
     def _effect(self) -> str:

@@ -171,8 +171,8 @@ def test_a_ledger_that_lacks_its_end_is_not_gone_by(place, monkeypatch):
     place.write(reject(place.input, 1), reject(place.input, 2))
     read = ledger.records
 
-    def older(config, topic, begin=ledger.BEGINNING):
-        records = list(read(config, topic, begin))
+    def older(config, topic, begin=ledger.BEGINNING, **more):
+        records = list(read(config, topic, begin, **more))
         yield from records[:-1] if topic == place.ledger else records
 
     monkeypatch.setattr(ledger, "records", older)
@@ -196,6 +196,26 @@ def test_who_comes_later_takes_over(place, monkeypatch):
         resending(place).run(dry=False)
     assert place.values() == [0, 1, 2, 3]
     assert len(place.noted()) == 4
+
+
+def test_a_broker_that_was_cut_off_does_not_hide_another_run(place, monkeypatch):
+    """The first run stands still behind its note; then it reads where the second one's work is not."""
+    place.write(*(reject(place.input, n) for n in range(4)))
+    require, ends = sending.Resending._require_alone, ledger._ends
+
+    def stand_still(run, book, least):
+        monkeypatch.setattr(sending.Resending, "_require_alone", require)
+        stale = ends(run.config, book)
+        assert place.resend("--reason", "late")["late"]["sent"] == 4
+        older = {book: stale}
+        monkeypatch.setattr(ledger, "_ends", lambda config, t: older.get(t) or ends(config, t))
+        require(run, book, least)
+
+    monkeypatch.setattr(ledger, "MARKER_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(sending.Resending, "_require_alone", stand_still)
+    with pytest.raises(KafkaUnavailable, match="no longer leads it"):
+        resending(place).run(dry=False)
+    assert sorted(place.values(count=4)) == [0, 1, 2, 3]
 
 
 def test_between_two_transactions_another_run_takes_over(place, monkeypatch):

@@ -124,17 +124,21 @@ def test_a_reader_gives_each_delivery_once_and_commits_none_that_it_did_not_give
     assert moment > RECORDS
 
 
-def test_each_label_is_of_one_message_and_what_is_sent_is_kept(broker, topic_prefix):
+@pytest.mark.parametrize("keep", [2, 10 * SENDS])
+def test_each_label_is_of_one_message_and_what_is_sent_is_kept(broker, topic_prefix, keep):
     topic = f"{topic_prefix}in"
     create_topics(broker.bootstrap, {topic: 1})
     kafka = {"bootstrap.servers": broker.bootstrap}
-    with LabelledProducer(kafka, topic, keep=10 * SENDS) as producer:
+    with LabelledProducer(kafka, topic, keep=keep) as producer:
         for moment in range(SENDS):
             with suppress(Interrupt), interrupt_at(moment):
                 producer.send("K", b"v")
-            assert len(producer._kept) == producer._following.get(b"K", 0), moment
+            count, kept = producer._following.get(b"K", 0), producer._kept
+            assert {*range(max(0, count - keep), count)} <= {n for _, n in kept._messages}, moment
+            assert len(kept) <= keep + 1, moment
+            assert kept.size == sum(each.size for each in kept._messages.values()), moment
     labels = [int(each.header("label")) for each in read_all(broker.bootstrap, topic)]
-    assert labels == [*range(len(producer._kept))]
+    assert labels == [*range(count)]
     assert len(labels) > SENDS // 2
 
 
