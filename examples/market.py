@@ -46,7 +46,7 @@ class Ledger:
         with self.database:
             if self.database.execute(LATER, place).rowcount:
                 self.database.execute("INSERT INTO booked VALUES (?)", (what,))
-                print(f"ann books {what} from {delivery.sender.decode()}")
+                print(f"ann booked {what} from {delivery.sender.decode()}")
 
 
 def main(

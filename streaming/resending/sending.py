@@ -195,7 +195,7 @@ class Resending:
         return self._begun
 
     def _require_alone(self, book: str, least: int) -> None:
-        """Fenced where another run is noted behind this one. ``least``: where the ledger ends now."""
+        """Fenced where another run is noted behind this one. ``least``: where the ledger ends."""
         ledger.wait_for(self.config, book, least - 1)
         behind = ledger.records(self.config, book, self._begun + 1, least=least)
         if next(behind, None) is not None:
