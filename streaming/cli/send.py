@@ -20,7 +20,7 @@ from streaming.cli.clients import (
 )
 from streaming.errors import ConfigError, KafkaUnavailable
 from streaming.kafka.header_names import is_header_name
-from streaming.kafka.interruptible import is_interrupt
+from streaming.kafka.interruptible import as_interrupt
 
 WAITING_MAX = 50_000
 OWN = {"key", "value", "headers"}
@@ -116,9 +116,7 @@ class _Sender:
         except BufferError:
             return False
         except TypeError as error:
-            if is_interrupt(error):
-                raise KeyboardInterrupt from None
-            raise
+            raise as_interrupt(error) from None
         return True
 
     def finish(self) -> None:

@@ -15,7 +15,7 @@ from streaming.clients.deliveries import Delivery, Header, to_bytes
 from streaming.clients.reading import OrderedConsumer
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
 from streaming.kafka.header_names import is_header_name
-from streaming.kafka.interruptible import is_interrupt
+from streaming.kafka.interruptible import as_interrupt
 from streaming.kafka.record_sizes import BATCH_BYTES
 
 DESTINATIONS_MAX = 10_000
@@ -104,9 +104,7 @@ class Sender:
                     raise KafkaUnavailable("Kafka takes no messages.", effect) from None
                 self._producer.poll(0.1)
             except TypeError as error:
-                if is_interrupt(error):
-                    raise KeyboardInterrupt from None
-                raise
+                raise as_interrupt(error) from None
             except KafkaException as error:
                 remedy = "Make a new producer: this one sends no more." * is_fatal(error.args[0])
                 raise SequencerError(

@@ -38,10 +38,10 @@ def _whole(call: Callable[..., Any]) -> Callable[..., Any]:
     return whole
 
 
-def is_interrupt(error: TypeError) -> bool:
-    """Return whether what `produce` raised was an interrupt, and the names of headers are right.
+def as_interrupt(error: TypeError) -> BaseException:
+    """Return what to raise in place of an error of `produce` whose headers have right names.
 
-    It reads them with a call that an interrupt ends, and finds no name. It is not among the calls
+    It reads names with a call that an interrupt ends, and finds none. It is not among the calls
     above: behind C's call Python would handle signals, and nobody knew that the message is taken.
     """
-    return NO_NAME in str(error)
+    return KeyboardInterrupt() if NO_NAME in str(error) else error

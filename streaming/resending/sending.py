@@ -26,7 +26,7 @@ from streaming.config import Config
 from streaming.crashes import crash_point
 from streaming.errors import ConfigError, Fenced, KafkaUnavailable, SequencerError, TopicsMissing
 from streaming.kafka import client_settings, connection, limits, topics
-from streaming.kafka.interruptible import is_interrupt
+from streaming.kafka.interruptible import as_interrupt
 from streaming.kafka.record_sizes import OF_ANY_SIZE
 from streaming.places import Place
 from streaming.resending import ledger
@@ -307,10 +307,11 @@ class Resending:
                 "Look at the brokers and at this user's rights (docs/operations.md), then run it "
                 "again: it goes on where it stopped.",
             ) from failure
-        except (KeyboardInterrupt, SystemExit, SequencerError, TypeError) as error:
+        except TypeError as error:
             self._abort()
-            if isinstance(error, TypeError) and is_interrupt(error):
-                raise KeyboardInterrupt from None
+            raise as_interrupt(error) from None
+        except (KeyboardInterrupt, SystemExit, SequencerError):
+            self._abort()
             raise
 
     def _abort(self) -> None:

@@ -103,12 +103,10 @@ class SparkFiles:
                 RESTORE,
             )
         for log, batch in torn:
-            if log == "offsets":  # first: if this start ends here, the next finds the plan
-                self._remove_logged(f"commits/{batch}")
-                self.forget_later_state()
-            self._remove_logged(f"{log}/{batch}")
-        if torn:
+            self._remove_logged(f"commits/{batch}")
             self.forget_later_state()
+            if log == "offsets":  # last: if this start ends before, the next one finds the plan
+                self._remove_logged(f"offsets/{batch}")
         names = [f"{log}/{batch}" for log, batch in torn]
         if self.done() < 0:
             self._remove("state")

@@ -167,12 +167,10 @@ class Storage:
         if torn and 0 not in self.offsets and is_short:
             raise JobFailed("no two batches are left that are whole")
         for log, batch in torn:
-            if log == "offsets":
-                self.commits.pop(batch, None)
-                self.forget_later_state()
-            del getattr(self, log)[batch]
-        if torn:
+            self.commits.pop(batch, None)
             self.forget_later_state()
+            if log == "offsets":
+                del self.offsets[batch]
         names = [log for log, _ in torn]
         if self.named.get(0) == TORN:
             self.named.clear()
