@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streaming import GroupPublisher, LabelledProducer, OrderedConsumer
 from streaming.clients import reading
 from tests.kafka_helpers import create_topics, read_all
+from tests.streaming.clients.messages import Message
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 SENDS, RECORDS = 200, 8
@@ -37,39 +38,8 @@ def interrupt_at(moment):
         sys.setprofile(None)
 
 
-class Message:
-    """A delivery of one channel; every second one is a repeat of the one before it."""
-
-    def __init__(self, offset):
-        self.place = offset
-
-    def error(self):
-        return None
-
-    def topic(self):
-        return "t"
-
-    def partition(self):
-        return 0
-
-    def offset(self):
-        return self.place
-
-    def key(self):
-        return b"k"
-
-    def value(self):
-        return b""
-
-    def timestamp(self):
-        return (0, 0)
-
-    def headers(self):
-        return [("sequence", b"%d" % (self.place // 2)), ("incarnation", b"1")]
-
-
 class Records:
-    """A consumer that has some messages; a place is (topic, partition, offset) as a namespace."""
+    """A consumer that has deliveries of one channel; every second one repeats the one before it."""
 
     def __init__(self):
         self.at = self.committed = 0
@@ -80,8 +50,9 @@ class Records:
     def poll(self, _timeout_s):
         if self.at == RECORDS:
             return None
+        sequence = b"%d" % (self.at // 2)
         self.at += 1
-        return Message(self.at - 1)
+        return Message(self.at - 1, headers=[("sequence", sequence), ("incarnation", b"1")])
 
     def assignment(self):
         return [SimpleNamespace(topic="t", partition=0, offset=-1001)]

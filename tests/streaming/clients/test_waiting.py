@@ -11,6 +11,7 @@ from streaming.clients import committing, reading
 from streaming.clients.connecting import reader_settings
 from streaming.errors import ConfigError, KafkaUnavailable
 from tests.kafka_helpers import Record, create_topics, delete_topic, produce
+from tests.streaming.clients.messages import Message
 
 
 def delivered(broker, topic, sequences, incarnation=1):
@@ -194,27 +195,7 @@ class Endless:
 
     def poll(self, _timeout_s):
         self.taken += 1
-        return Other(self.taken)
-
-
-class Other:
-    def __init__(self, offset):
-        self.place = offset
-
-    def error(self):
-        return None
-
-    def key(self):
-        return b"other"
-
-    def topic(self):
-        return "t"
-
-    def partition(self):
-        return 0
-
-    def offset(self):
-        return self.place
+        return Message(self.taken, b"other")
 
 
 def test_poll_ends_in_time_whatever_there_is_for_others(monkeypatch):
