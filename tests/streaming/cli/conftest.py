@@ -11,6 +11,7 @@ import pytest
 from streaming import cli
 from tests.kafka_helpers import create_topics
 from tests.service_helpers import called, toml
+from tests.streaming.cli.rejected import Place
 
 
 @pytest.fixture
@@ -71,3 +72,9 @@ def shared(broker):
     name = f"shared-{uuid.uuid4().hex[:8]}"
     create_topics(broker.bootstrap, {name: 2})
     return name
+
+
+@pytest.fixture
+def place(broker, topic_prefix, tmp_path):
+    """A pipeline with rejects to send back."""
+    return Place(broker, topic_prefix, tmp_path)
